@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * step_kill.c - the steps of a batch under test: dies, or fails a call, where the
+ * environment says so (step.h). Read on every call, so that a test in the same
+ * process can change its mind. */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/step.h"
+
+/* "name" or "name:batch", then maybe "=errno" */
+static bool matches(const char *rule, const char *name, int64_t batch_id, int *error)
+{
+    size_t len = strlen(name);
+    if (!rule || strncmp(rule, name, len) != 0)
+        return false;
+    rule += len;
+    if (*rule == ':') {
+        char *end;
+        if (strtoll(rule + 1, &end, 10) != batch_id)
+            return false;
+        rule = end;
+    }
+    if (*rule == '=')
+        *error = atoi(rule + 1);
+    return *rule == '\0' || *rule == '=';
+}
+
+void mt_step(const char *name, int64_t batch_id)
+{
+    int unused = 0;
+    if (matches(getenv("MOONTIDE_KILL"), name, batch_id, &unused))
+        raise(SIGKILL);
+}
+
+int mt_step_fails(const char *name, int64_t batch_id)
+{
+    int error = ENOSPC;
+    return matches(getenv("MOONTIDE_FAIL"), name, batch_id, &error) ? error : 0;
+}

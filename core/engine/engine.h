@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine.h - one query, batch by batch: trigger, ends, plan, read, run, sinks,
+ * commit, recover. The only room that knows this order. It reaches the job through
+ * struct mt_job, so it is built and tested without Lua. */
+#ifndef MT_ENGINE_H
+#define MT_ENGINE_H
+
+#include "batch/batch.h"
+#include "trigger/trigger.h"
+
+struct mt_source;
+struct mt_sink;
+
+/* Rows through one step of the job. in = out + every cause but made. */
+struct mt_step_count {
+    const char *name; /* "fromJson", "filter", ...; borrowed for the run */
+    int64_t in, out, filtered, malformed, made;
+};
+
+/* One batch as the job sees it. */
+struct mt_run {
+    int64_t batch_id;
+    int64_t time_us;            /* batch.time: recorded in the plan, same on a replay */
+    int64_t seed;               /* of math.random, from the plan */
+    struct mt_batch *inputs;    /* one a source, in declaration order; the engine's */
+    int64_t n_inputs;
+    struct mt_batch output;     /* the job sets it: rows for the declared sink */
+    struct mt_step_count *steps; /* the job fills it; room for max_steps */
+    int64_t n_steps, max_steps;
+};
+
+#ifndef MT_CDEF
+#define MT_VERSION "0.1.0"
+
+struct mt_job {
+    void *self;
+    /* Runs the script's steps once over run->inputs and sets run->output. REJECT or FATAL:
+     * the batch stays uncommitted. Everything it allocates it frees, but output. */
+    enum mt_status (*run)(void *self, struct mt_run *run, struct mt_error *err);
+    /* Retry is a restart in small: a fresh script state before the batch is run again. */
+    enum mt_status (*reset)(void *self, struct mt_error *err);
+};
+
+struct mt_query_settings {
+    const char *name;            /* or NULL */
+    const char *checkpoint;      /* absolute directory */
+    bool temporary;              /* remove the checkpoint on a clean close */
+    struct mt_trigger trigger;
+    struct mt_source **sources;  /* taken */
+    int64_t n_sources;
+    struct mt_sink *sink;        /* taken */
+    struct mt_job job;
+    const char *bundle_hash;     /* 64 hex digits */
+    const char *bundle;          /* JSON text of files and conf */
+    const char *time_zone;       /* "UTC" */
+    const char *start_options;   /* JSON of the starting options, to compare on a restart */
+    int64_t max_steps;           /* steps in the job */
+    int64_t max_batches;         /* 0: no limit */
+    /* One StreamingQueryProgress as JSON (one line) and as a short line for people. */
+    void (*on_progress)(void *ctx, const char *json, const char *human);
+    void *ctx;
+};
+
+struct mt_query;
+
+enum mt_turn { MT_TURN_AGAIN, MT_TURN_WAIT, MT_TURN_ENDED };
+
+/* Opens the checkpoint and recovers. Takes sources and sink, on failure too. */
+enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt_query **out,
+                             struct mt_error *err) MT_NODISCARD;
+/* One step; never sleeps. AGAIN: call at once. WAIT: when wake_fd is readable or at *at_ms.
+ * FATAL: the query is over, the batch uncommitted; close it. */
+enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_turn *turn,
+                             int64_t *at_ms, struct mt_error *err) MT_NODISCARD;
+/* Finish the running batch, start no other. A batch that is only waiting to be filled
+ * or retried is left as it is. Any thread. */
+void mt_query_stop(struct mt_query *query);
+int mt_query_wake_fd(const struct mt_query *query); /* of the source; -1: none */
+const char *mt_query_id(const struct mt_query *query);
+/* Spark's status messages: "Waiting for data to arrive", ... borrowed, changes with step. */
+const char *mt_query_status(const struct mt_query *query);
+int64_t mt_query_batch_id(const struct mt_query *query);
+void mt_query_close(struct mt_query *query);
+
+/* What a checkpoint says, as JSON for `ckpt show` (spec: docs/guide.md); caller frees. */
+enum mt_status mt_checkpoint_show(const char *dir, char **json, struct mt_error *err) MT_NODISCARD;
+#endif
+#endif

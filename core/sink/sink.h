@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sink.h - where rows go. A sink's own record of batches (the marker) travels with
+ * the data into the destination, so that a replay is recognised there. */
+#ifndef MT_SINK_H
+#define MT_SINK_H
+
+#include "batch/batch.h"
+
+struct mt_sink;
+
+/* How a job declares a sink. */
+struct mt_sink_settings {
+    const char *format;
+    const char *path;             /* save(path), or NULL; the option "path" is the same */
+    const char *name;             /* :name(...), or NULL */
+    struct mt_pairs options;      /* as given */
+    struct mt_pairs partition_by; /* keys only: column names */
+    const char *query_name;       /* or NULL */
+};
+
+#ifndef MT_CDEF
+/* The batch that a sink is asked to hold, with its provenance. */
+struct mt_sink_batch {
+    const char *query_id;
+    const char *query_name;   /* or NULL */
+    int64_t batch_id;
+    const char *digest;       /* 64 hex digits of the plan */
+    const char *bundle;       /* hash of the script */
+    const char *offsets;      /* JSON: [{"source":…,"start":…,"end":…}] */
+    const char *version;      /* of Moontide */
+    int64_t rows;             /* that `write` will be given */
+    uint64_t fingerprint;     /* of those rows */
+};
+
+/* What a destination says it holds of a batch. */
+struct mt_sink_record {
+    int64_t batch_id;
+    char digest[65];
+    char bundle[65];
+    int64_t rows;
+    uint64_t fingerprint;
+    int64_t bytes;            /* 0 when unknown */
+};
+
+enum mt_sink_answer {
+    MT_SINK_NEW,      /* go on: write, commit */
+    MT_SINK_STORED,   /* holds it already under this digest; record is filled */
+    MT_SINK_CONFLICT, /* same id under another digest, or a later batch; err says which */
+};
+
+struct mt_sink_type {
+    const char *name, *help;
+    const struct mt_option *options; /* ends with {0} */
+    size_t size;                     /* of the instance, whose first member is struct mt_sink */
+    bool exactly_once;               /* false: begin always answers NEW */
+    bool needs_path;                 /* refuse at declaration when no path is given */
+    bool needs_checkpoint;           /* a temporary checkpoint is not enough */
+    bool partitions;                 /* partitionBy is meaningful */
+
+    /* Settings and sink->schema are in. Touches nothing outside. REJECT, with the
+     * column's name, for a schema it cannot store. */
+    enum mt_status (*open)(struct mt_sink *, struct mt_error *);
+    /* Once at start, before any begin: settle what an owner that died left behind.
+     * first_batch: no batch of this query was ever planned. */
+    enum mt_status (*recover)(struct mt_sink *, const char *query_id, bool first_batch,
+                              struct mt_error *);
+    enum mt_status (*begin)(struct mt_sink *, const struct mt_sink_batch *, enum mt_sink_answer *,
+                            struct mt_sink_record *, struct mt_error *);
+    /* Borrows the rows. After NEW only; any number of times, also never. */
+    enum mt_status (*write)(struct mt_sink *, const struct mt_batch *, struct mt_error *);
+    /* OK only when every row since begin would survive power loss. RETRY means
+     * unknown: abort, begin, and begin's answer counts. Refuses after any error. */
+    enum mt_status (*commit)(struct mt_sink *, struct mt_sink_record *, struct mt_error *);
+    void (*abort)(struct mt_sink *); /* always allowed */
+    /* Adds a JSON object: {"description":"FileSink[/out]","guarantee":"exactly once",
+     * "marker":{…last batch held…}|null,…}. query_id may be NULL (then no marker). Reads only. */
+    void (*describe)(struct mt_sink *, const char *query_id, struct mt_buf *);
+    void (*close)(struct mt_sink *);
+};
+
+struct mt_sink {
+    const struct mt_sink_type *type;
+    const struct ArrowSchema *schema; /* borrowed; of the rows it is given */
+    char *identity;                   /* as people see it: name, or format plus destination */
+    char *marker_identity;            /* inside the destination: name, or "parquet#1"; no path */
+    char *query_name;                 /* or NULL */
+    char *path;                       /* absolute, or NULL */
+    char **partition_by;
+    int64_t n_partition_by;
+};
+
+const struct mt_sink_type *mt_sink_type_of(const char *name);
+extern const struct mt_sink_type *const mt_sink_types[]; /* ends with NULL */
+#endif
+
+enum mt_status mt_sink_new(const struct mt_sink_settings *settings,
+                           const struct ArrowSchema *schema, struct mt_sink **out,
+                           struct mt_error *err) MT_NODISCARD;
+void mt_sink_free(struct mt_sink *sink); /* NULL is fine */
+/* describe() as text; caller frees with mt_free. */
+char *mt_sink_describe(struct mt_sink *sink, const char *query_id);
+const char *mt_sink_identity(const struct mt_sink *sink);
+_Bool mt_sink_is_exactly_once(const struct mt_sink *sink);
+_Bool mt_sink_needs_checkpoint(const struct mt_sink *sink);
+
+/* The rows a memory sink holds for query_name, as one batch (shared); false: no such table. */
+_Bool mt_memory_table(const char *query_name, struct mt_batch *out);
+void mt_memory_table_drop(const char *query_name);
+#endif
