@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine_recover.c - what a start does with what the last run left.
+ *
+ * A plan without a commit stands: its ranges are read again, whatever the source has
+ * got meanwhile. If the sink holds the batch, the commit is all that is missing and no
+ * script runs. If not, today's script runs it, so that a bug mended in the file is
+ * mended; its hash is made durable in the plan first. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine_int.h"
+
+static enum mt_status load_plan(struct mt_query *query, int64_t id, struct plan *plan,
+                                struct mt_error *err)
+{
+    struct mt_buf text = {0};
+    bool found = false;
+    enum mt_status status = mt_store_get(query->store, MT_RECORD_PLAN, id, &text, &found, err);
+    if (status == MT_OK && !found)
+        status = mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT, "plan %lld is not in the checkpoint",
+                         (long long)id);
+    if (status == MT_OK)
+        status = plan_from_json(text.data, query->n_sources, plan, err);
+    mt_buf_free(&text);
+    return status;
+}
+
+/* Positions are the ends of the last committed batch. */
+static enum mt_status load_positions(struct mt_query *query, struct mt_error *err)
+{
+    struct plan last = {.id = -1};
+    enum mt_status status = load_plan(query, query->committed, &last, err);
+    for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++)
+        query->positions[i] = mt_strdup(last.spans[i].end);
+    plan_clear(&last);
+    return status;
+}
+
+static enum mt_status refuse_unreplayable(const struct mt_query *query, struct mt_error *err)
+{
+    for (int64_t i = 0; i < query->n_sources; i++)
+        if (!query->sources[i]->type->replayable)
+            return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                           "batch %lld was planned and not committed, and source %s cannot be read "
+                           "again: its rows went with the process that had them; use a new checkpoint",
+                           (long long)query->plan.id, query->sources[i]->name);
+    return MT_OK;
+}
+
+/* Starting options count once: at the first start of a checkpoint. */
+static enum mt_status compare_options(struct mt_query *query, bool fresh, struct mt_error *err)
+{
+    if (!query->start_options)
+        return MT_OK;
+    if (fresh)
+        return mt_store_meta_put(query->store, "options", query->start_options, err);
+    struct mt_buf before = {0};
+    bool found = false;
+    enum mt_status status = mt_store_meta_get(query->store, "options", &before, &found, err);
+    if (status == MT_OK && found && strcmp(before.data, query->start_options) != 0)
+        mt_log(MT_WARN,
+               "starting options changed from %s to %s: ignored, the checkpoint is at batch %lld; to "
+               "start again use a new checkpoint",
+               before.data, query->start_options, (long long)query->committed + 1);
+    mt_buf_free(&before);
+    return status;
+}
+
+enum mt_status recover_open(struct mt_query *query, struct mt_error *err)
+{
+    struct mt_store_options options = {.dir = query->checkpoint, .run_id = query->run_id};
+    bool fresh = false;
+    int64_t plan = -1;
+    enum mt_status status = mt_store_open(&options, &query->store, &fresh, err);
+    if (status == MT_OK)
+        status = mt_store_last(query->store, &plan, &query->committed, err);
+    if (status == MT_OK && query->committed >= 0)
+        status = load_positions(query, err);
+    if (status == MT_OK && plan > query->committed)
+        status = load_plan(query, plan, &query->plan, err);
+    if (status == MT_OK && query->plan.id >= 0)
+        status = refuse_unreplayable(query, err);
+    if (status == MT_OK)
+        status = compare_options(query, fresh, err);
+    return status;
+}
+
+/* The start of batch 0, resolved once: durable before anything is read by it. */
+static enum mt_status resolve_position(struct mt_query *query, int64_t i, int64_t now_ms,
+                                       struct mt_error *err)
+{
+    struct mt_source *source = query->sources[i];
+    char key[32];
+    snprintf(key, sizeof key, "start.%lld", (long long)i);
+    struct mt_buf stored = {0};
+    bool found = false;
+    enum mt_status status = mt_store_meta_get(query->store, key, &stored, &found, err);
+    char *start = found ? mt_strdup(stored.data) : NULL;
+    mt_buf_free(&stored);
+    if (status == MT_OK && !found)
+        status = source->type->resolve_start(source, now_ms, &start, err);
+    if (status == MT_OK && !found) {
+        mt_step("start.before", -1);
+        status = mt_store_meta_put(query->store, key, start, err);
+        mt_step("start.after", -1);
+    }
+    if (status == MT_OK)
+        query->positions[i] = start;
+    else
+        free(start);
+    return status;
+}
+
+enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct mt_error *err)
+{
+    for (int64_t i = 0; i < query->n_sources; i++) {
+        if (query->positions[i])
+            continue;
+        enum mt_status status = resolve_position(query, i, now_ms, err);
+        if (status != MT_OK) {
+            if (query->sources[i]->state[0])
+                snprintf(query->status, sizeof query->status, "%s", query->sources[i]->state);
+            return status;
+        }
+    }
+    return MT_OK;
+}
+
+/* Today's script takes the batch over: durable before it runs. */
+static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
+{
+    struct plan *plan = &query->plan;
+    if (strcmp(plan->bundle, query->bundle_hash) != 0)
+        mt_log(MT_INFO, "batch %lld was planned by script %.12s and no sink holds it: script %.12s runs it",
+               (long long)plan->id, plan->bundle, query->bundle_hash);
+    memcpy(plan->bundle, query->bundle_hash, sizeof plan->bundle);
+    plan->attempt++;
+    char *json = plan_to_json(query);
+    enum mt_status status = mt_store_plan_put(query->store, plan->id, json, query->bundle_hash,
+                                              query->bundle, strlen(query->bundle), err);
+    free(json);
+    return status;
+}
+
+enum mt_status recover_batch(struct mt_query *query, bool *holds, struct mt_error *err)
+{
+    enum mt_status status = sink_ask(query, holds, err);
+    if (status != MT_OK)
+        return status;
+    query->replayed = *holds;
+    if (*holds) {
+        mt_log(MT_INFO, "batch %lld: %s holds it already (%lld rows); committing",
+               (long long)query->plan.id, query->sink->identity, (long long)query->stored.rows);
+        return MT_OK;
+    }
+    mt_log(MT_INFO, "batch %lld was planned and not committed: running it again (attempt %lld)",
+           (long long)query->plan.id, (long long)query->plan.attempt + 1);
+    return adopt_batch(query, err);
+}
