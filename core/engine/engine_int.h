@@ -81,7 +81,6 @@ struct mt_query {
     char **positions;      /* one a source: where the next batch starts */
     int64_t committed;     /* id of the last commit, -1: none */
     bool sink_recovered;
-    bool stalled_warned;
     int64_t retry_ms;      /* wait before the batch is tried again; grows */
     int64_t trigger_ms;    /* when the batch in hand was triggered */
     bool reached;          /* its ends are the run's target */

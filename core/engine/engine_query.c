@@ -46,32 +46,65 @@ static void spend(int64_t *counter, int64_t *mark)
     *mark = now;
 }
 
+/* When a source wants to be asked again: the earliest of those that said so. */
+static int64_t source_wake(const struct mt_query *query)
+{
+    int64_t at_ms = 0;
+    for (int64_t i = 0; i < query->n_sources; i++) {
+        int64_t again = query->sources[i]->again_ms;
+        if (again > 0 && (at_ms == 0 || again < at_ms))
+            at_ms = again;
+    }
+    return at_ms;
+}
+
+/* A destination that is away: said once a try, the waits grow. */
+static void back_off(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
+                     const struct mt_error *err)
+{
+    int64_t wait = query->retry_ms ? query->retry_ms : FIRST_RETRY_MS;
+    query->retry_ms = wait * 2 < LAST_RETRY_MS ? wait * 2 : LAST_RETRY_MS;
+    mt_log(MT_WARN, "%s; trying again in %lld ms", err->text, (long long)wait);
+    snprintf(query->status, sizeof query->status, "Waiting to try again: %.250s", err->text);
+    *at_ms = now_ms + wait;
+}
+
 /* ---- phases: each moves query->phase on, or answers RETRY */
 
-static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, struct mt_error *err)
+static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
+                                 struct mt_error *err)
 {
     say(query, "Initializing sources");
     if (!query->sink_recovered) {
         enum mt_status status = query->sink->type->recover(
             query->sink, mt_store_query_id(query->store), query->committed < 0 && query->plan.id < 0,
             err);
+        if (status == MT_RETRY)
+            back_off(query, now_ms, at_ms, err);
         if (status != MT_OK)
             return status;
         query->sink_recovered = true;
     }
     enum mt_status status = recover_positions(query, now_ms, err);
+    if (status == MT_RETRY)
+        *at_ms = source_wake(query);
     if (status != MT_OK)
         return status;
     query->phase = query->plan.id >= 0 ? PHASE_RECOVER : PHASE_TRIGGER;
     return MT_OK;
 }
 
-static enum mt_status phase_recover(struct mt_query *query, int64_t now_ms, struct mt_error *err)
+static enum mt_status phase_recover(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
+                                    struct mt_error *err)
 {
     bool holds = false;
-    query->trigger_ms = now_ms;
-    query->timing = (struct timing){.began = mt_clock_mono_us()};
+    if (query->timing.began == 0) { /* a start, not a retry within this run */
+        query->trigger_ms = now_ms;
+        query->timing.began = mt_clock_mono_us();
+    }
     enum mt_status status = recover_batch(query, &holds, err);
+    if (status == MT_RETRY)
+        back_off(query, now_ms, at_ms, err);
     if (status != MT_OK)
         return status;
     query->phase = holds ? PHASE_COMMIT : PHASE_READ;
@@ -249,22 +282,15 @@ static enum mt_status phase_run(struct mt_query *query, struct mt_error *err)
     return MT_OK;
 }
 
-/* A batch that its sink could not take now is tried again as a restart would. */
+/* A batch that its sink could not take now is tried again as a restart would: a fresh
+ * script, and the sink is asked first. */
 static enum mt_status wait_to_retry(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
                                     struct mt_error *err)
 {
-    int64_t wait = query->retry_ms ? query->retry_ms : FIRST_RETRY_MS;
-    mt_log(MT_WARN, "%s; trying the batch again in %lld ms", err->text, (long long)wait);
-    snprintf(query->status, sizeof query->status, "Waiting to retry batch %lld: %.200s",
-             (long long)query->plan.id, err->text);
-    query->retry_ms = wait * 2 < LAST_RETRY_MS ? wait * 2 : LAST_RETRY_MS;
+    back_off(query, now_ms, at_ms, err);
     mt_batch_release(&query->run.output);
-    if (query->job.reset(query->job.self, err) != MT_OK)
-        return MT_FATAL;
-    query->plan.attempt++;
-    query->phase = PHASE_RUN;
-    *at_ms = now_ms + wait;
-    return MT_RETRY;
+    query->phase = PHASE_RECOVER;
+    return query->job.reset(query->job.self, err) == MT_OK ? MT_RETRY : MT_FATAL;
 }
 
 static enum mt_status phase_sink(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
@@ -330,9 +356,9 @@ static enum mt_status one_phase(struct mt_query *query, int64_t now_ms, int64_t 
 {
     switch (query->phase) {
     case PHASE_OPEN:
-        return phase_open(query, now_ms, err);
+        return phase_open(query, now_ms, at_ms, err);
     case PHASE_RECOVER:
-        return phase_recover(query, now_ms, err);
+        return phase_recover(query, now_ms, at_ms, err);
     case PHASE_TRIGGER:
         return phase_trigger(query, now_ms, at_ms);
     case PHASE_ENDS:

@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * query_test.c - the order of a batch: each number once, whatever went wrong. */
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "parts.h"
+
+static void run_ok(struct bench *bench)
+{
+    assert_int_equal(bench_open(bench), MT_OK);
+    if (bench_run(bench) != MT_OK)
+        fail_msg("%s", bench->err.text);
+}
+
+static void expect_all(const struct bench *bench, int64_t total)
+{
+    int64_t evens = (total + 1) / 2;
+    assert_int_equal(vault_rows(&bench->vault), evens);
+    assert_int_equal(vault_sum(&bench->vault), evens * (evens - 1));
+}
+
+static void test_available_now_reads_within_its_limit_and_ends(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 95);
+    bench.source->most_a_batch = 10;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.n, 10);
+    assert_int_equal(bench.source->committed, 95);
+    expect_all(&bench, 95);
+    bench_deinit(&bench);
+}
+
+static void test_once_ignores_the_limit(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 95);
+    bench.source->most_a_batch = 10;
+    bench.settings.trigger.kind = MT_TRIGGER_ONCE;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.n, 1);
+    expect_all(&bench, 95);
+    bench_deinit(&bench);
+}
+
+static void test_a_second_run_without_new_data_does_nothing(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 20);
+    run_ok(&bench);
+    bench_close(&bench);
+    int begins = bench.vault.begins;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.begins, begins);
+    expect_all(&bench, 20);
+    bench_deinit(&bench);
+}
+
+static void test_a_restart_goes_on_where_the_last_commit_was(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 20);
+    run_ok(&bench);
+    bench_close(&bench);
+    bench.source->total = 50;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.batches[bench.vault.n - 1].id, 1);
+    expect_all(&bench, 50);
+    bench_deinit(&bench);
+}
+
+static void test_origin_away_at_every_stage_is_waited_for(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.source->start_retries = 3;
+    bench.source->ends_retries = 4;
+    bench.source->read_retries = 5;
+    run_ok(&bench);
+    expect_all(&bench, 30);
+    assert_int_equal(bench.job.runs, 1);
+    bench_deinit(&bench);
+}
+
+static void test_script_error_leaves_the_batch_uncommitted_and_a_restart_runs_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.job.fails = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    assert_int_equal(bench.err.class_, MT_CLASS_SCRIPT);
+    assert_non_null(strstr(bench.err.text, "batch 0: job.lua:3: amount is null here"));
+    assert_int_equal(bench.vault.n, 0);
+    bench_close(&bench);
+    bench.source->total = 90; /* what came meanwhile is not part of the planned batch */
+    bench.settings.bundle_hash = "2222222222222222222222222222222222222222222222222222222222222222";
+    run_ok(&bench);
+    assert_int_equal(bench.vault.batches[0].rows, 15);
+    assert_string_equal(bench.vault.batches[0].bundle, bench.settings.bundle_hash);
+    expect_all(&bench, 90);
+    bench_deinit(&bench);
+}
+
+static void test_sink_away_is_retried_with_a_fresh_script(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.commit_retries = 3;
+    run_ok(&bench);
+    assert_int_equal(bench.job.resets, 3);
+    assert_int_equal(bench.vault.n, 1);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+static void test_lost_answer_to_commit_is_settled_by_begin(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.lost_answers = 1;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.commits, 1);
+    assert_int_equal(bench.vault.n, 1);
+    assert_non_null(strstr(bench.last_line, "already stored"));
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+static void test_sink_that_lies_by_one_row_stops_the_batch(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.lies = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    assert_int_equal(bench.err.class_, MT_CLASS_INTERNAL);
+    assert_non_null(strstr(bench.err.text, "given 15 rows and says it stored 16"));
+    bench_deinit(&bench);
+}
+
+static void test_account_that_does_not_add_up_stops_before_the_sink(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.job.miscounts = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    assert_non_null(strstr(bench.err.text, "does not add up at filter (filter: in 30, out 15"));
+    assert_int_equal(bench.vault.begins, 0);
+    bench_deinit(&bench);
+}
+
+static void test_other_digest_in_the_sink_is_fatal(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.batches[0] = (struct vault_batch){.id = 0, .digest = "other"};
+    bench.vault.n = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    assert_int_equal(bench.err.class_, MT_CLASS_CHECKPOINT);
+    bench_deinit(&bench);
+}
+
+static void test_stop_while_waiting_ends_at_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.source->read_retries = 1000000;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    enum mt_turn turn = MT_TURN_AGAIN;
+    int64_t at_ms;
+    while (turn != MT_TURN_WAIT)
+        assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err), MT_OK);
+    mt_query_stop(bench.query);
+    assert_int_equal(mt_query_step(bench.query, at_ms, &turn, &at_ms, &bench.err), MT_OK);
+    assert_int_equal(turn, MT_TURN_ENDED);
+    assert_int_equal(bench.vault.n, 0);
+    bench.source->read_retries = 0;
+    bench_close(&bench);
+    run_ok(&bench);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+static void test_max_batches_ends_the_run(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 95);
+    bench.source->most_a_batch = 10;
+    bench.settings.max_batches = 3;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.n, 3);
+    bench_deinit(&bench);
+}
+
+static void test_starting_options_count_once(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 10);
+    bench.settings.start_options = "{\"startingOffsets\":\"earliest\"}";
+    run_ok(&bench);
+    bench_close(&bench);
+    bench.settings.start_options = "{\"startingOffsets\":\"latest\"}";
+    run_ok(&bench); /* the warning is on standard error */
+    expect_all(&bench, 10);
+    bench_deinit(&bench);
+}
+
+/* Dies at `step` in a child, then finishes in this process. The vault is shared memory's
+ * stand-in: the child reports what it stored through its exit, so it keeps a file. */
+struct kill_case {
+    const char *step;
+    bool stored; /* the sink holds batch 1 when the process dies */
+};
+
+static const struct kill_case kill_cases[] = {
+    {"start.before", false},  {"start.after", false}, {"plan.before:1", false},
+    {"plan.after:1", false},  {"read.after:1", false}, {"run.after:1", false},
+    {"sink.written:1", false}, {"sink.committed:1", true}, {"commit.before:1", true},
+    {"commit.after:1", true},
+};
+
+static void save_vault(const struct bench *bench)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/vault", bench->dir);
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(&bench->vault, sizeof bench->vault, 1, file), 1);
+    fclose(file);
+}
+
+static void load_vault(struct bench *bench)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/vault", bench->dir);
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return;
+    assert_int_equal(fread(&bench->vault, sizeof bench->vault, 1, file), 1);
+    fclose(file);
+}
+
+static struct bench *child_bench;
+
+static enum mt_status commit_to_disk(struct mt_sink *sink, struct mt_sink_record *record,
+                                     struct mt_error *err)
+{
+    enum mt_status status = vault_commit(sink, record, err);
+    save_vault(child_bench);
+    return status;
+}
+
+static void test_killed_at_every_step_each_number_is_stored_once(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kill_cases / sizeof *kill_cases; i++) {
+        struct bench bench;
+        bench_init(&bench, 40);
+        bench.source->most_a_batch = 10;
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            child_bench = &bench;
+            vault_type.commit = commit_to_disk;
+            setenv("MOONTIDE_KILL", kill_cases[i].step, 1);
+            if (bench_open(&bench) == MT_OK)
+                bench_run(&bench);
+            _exit(3);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+        load_vault(&bench);
+        bool stored = false;
+        for (int b = 0; b < bench.vault.n; b++)
+            stored |= bench.vault.batches[b].id == 1;
+        assert_int_equal(stored, kill_cases[i].stored);
+        run_ok(&bench);
+        expect_all(&bench, 40);
+        for (int b = 0; b < bench.vault.n; b++)
+            assert_int_equal(bench.vault.batches[b].id, b);
+        bench_deinit(&bench);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_available_now_reads_within_its_limit_and_ends),
+        cmocka_unit_test(test_once_ignores_the_limit),
+        cmocka_unit_test(test_a_second_run_without_new_data_does_nothing),
+        cmocka_unit_test(test_a_restart_goes_on_where_the_last_commit_was),
+        cmocka_unit_test(test_origin_away_at_every_stage_is_waited_for),
+        cmocka_unit_test(test_script_error_leaves_the_batch_uncommitted_and_a_restart_runs_it),
+        cmocka_unit_test(test_sink_away_is_retried_with_a_fresh_script),
+        cmocka_unit_test(test_lost_answer_to_commit_is_settled_by_begin),
+        cmocka_unit_test(test_sink_that_lies_by_one_row_stops_the_batch),
+        cmocka_unit_test(test_account_that_does_not_add_up_stops_before_the_sink),
+        cmocka_unit_test(test_other_digest_in_the_sink_is_fatal),
+        cmocka_unit_test(test_stop_while_waiting_ends_at_once),
+        cmocka_unit_test(test_max_batches_ends_the_run),
+        cmocka_unit_test(test_starting_options_count_once),
+        cmocka_unit_test(test_killed_at_every_step_each_number_is_stored_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
