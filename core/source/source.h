@@ -86,6 +86,7 @@ void mt_source_project(struct mt_source *source, const int32_t *wanted, int64_t 
 void mt_source_free(struct mt_source *source); /* NULL is fine */
 const struct ArrowSchema *mt_source_schema(const struct mt_source *source);
 const char *mt_source_name(const struct mt_source *source);
+const char *mt_rdkafka_version(void);
 
 /* mt.memoryStream(ddl): a source of rows that a test adds. */
 enum mt_status mt_memory_source_new(const char *ddl, const char *name, struct mt_source **out,

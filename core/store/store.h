@@ -74,5 +74,6 @@ char *mt_store_describe(struct mt_store *store);
 /* Checks one stored value (hash, then rest): the reader of outside bytes. NULL when
  * damaged, else the rest and its length. */
 const char *mt_store_unwrap(const void *bytes, size_t len, size_t *rest);
+const char *mt_lmdb_version(void);
 #endif
 #endif

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * script_cli.c - the program's main function, and what it lends to the command line:
+ * `require "moontide._host"`. The command line is Lua (moontide.cli); jobs never see this
+ * table, since they run in states of their own. */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "columnar/columnar.h"
+#include "script/script.h"
+#include "script/script_int.h"
+#include "source/source.h"
+#include "store/store.h"
+
+/* ---- reading a table of options, at index 1 */
+
+static const char *text_field(lua_State *L, const char *key)
+{
+    lua_getfield(L, 1, key);
+    const char *text = luaL_optstring(L, -1, NULL);
+    lua_pop(L, 1); /* the table keeps it */
+    return text;
+}
+
+static int64_t number_field(lua_State *L, const char *key, int64_t otherwise)
+{
+    lua_getfield(L, 1, key);
+    int64_t n = (int64_t)luaL_optnumber(L, -1, (lua_Number)otherwise);
+    lua_pop(L, 1);
+    return n;
+}
+
+static bool flag_field(lua_State *L, const char *key)
+{
+    lua_getfield(L, 1, key);
+    bool flag = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return flag;
+}
+
+static void pairs_field(lua_State *L, const char *key, struct mt_pairs *pairs)
+{
+    lua_getfield(L, 1, key);
+    for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1))
+        mt_pairs_add(pairs, luaL_checkstring(L, -2), luaL_checkstring(L, -1));
+    lua_pop(L, 1);
+}
+
+static void set_field(lua_State *L, const char *key, const char *text)
+{
+    lua_pushstring(L, text); /* NULL: nil */
+    lua_setfield(L, -2, key);
+}
+
+/* ---- the table */
+
+/* run{file=, set=, once=, json=, terminal=, interval_ms=, max_batches=, max_rows=, max_ms=}
+ * -> {code=, error=, format=, path=} */
+static int host_run(lua_State *L)
+{
+    luaL_checktype(L, 1, LUA_TTABLE);
+    struct mt_run_request request = {
+        .file = text_field(L, "file"),
+        .once = flag_field(L, "once"),
+        .json = flag_field(L, "json"),
+        .terminal = flag_field(L, "terminal"),
+        .interval_ms = number_field(L, "interval_ms", -1),
+        .max_batches = number_field(L, "max_batches", 0),
+        .max_rows = number_field(L, "max_rows", 0),
+        .max_ms = number_field(L, "max_ms", 0),
+    };
+    pairs_field(L, "set", &request.set);
+    struct mt_run_answer answer;
+    mt_script_run(&request, &answer);
+    mt_pairs_free(&request.set);
+    lua_newtable(L);
+    lua_pushinteger(L, answer.code);
+    lua_setfield(L, -2, "code");
+    set_field(L, "error", answer.error.text[0] ? answer.error.text : NULL);
+    set_field(L, "format", answer.format);
+    set_field(L, "path", answer.path);
+    free(answer.format);
+    free(answer.path);
+    return 1;
+}
+
+static int push_failure(lua_State *L, const struct mt_error *err)
+{
+    lua_pushnil(L);
+    lua_pushstring(L, err->text);
+    lua_pushinteger(L, err->class_);
+    return 3;
+}
+
+static int push_errno(lua_State *L, const char *path)
+{
+    struct mt_error err;
+    mt_fail(&err, MT_FATAL, MT_CLASS_MACHINE, "%s: %s", path, strerror(errno));
+    return push_failure(L, &err);
+}
+
+/* show(dir) -> JSON, or nil, message, class */
+static int host_show(lua_State *L)
+{
+    struct mt_error err = {0};
+    char *json, dir[PATH_MAX];
+    if (!realpath(luaL_checkstring(L, 1), dir))
+        return push_errno(L, lua_tostring(L, 1));
+    if (mt_checkpoint_show(dir, &json, &err) != MT_OK)
+        return push_failure(L, &err);
+    lua_pushstring(L, json);
+    free(json);
+    return 1;
+}
+
+/* realpath(path) -> path, or nil, message, class */
+static int host_realpath(lua_State *L)
+{
+    char path[PATH_MAX];
+    if (!realpath(luaL_checkstring(L, 1), path))
+        return push_errno(L, lua_tostring(L, 1));
+    lua_pushstring(L, path);
+    return 1;
+}
+
+/* tempdir() -> a new folder, or nil, message, class */
+static int host_tempdir(lua_State *L)
+{
+    const char *tmp = getenv("TMPDIR");
+    lua_pushfstring(L, "%s/moontide-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    char *dir = mt_strdup(lua_tostring(L, -1));
+    bool made = mkdtemp(dir) != NULL;
+    lua_pushstring(L, dir);
+    free(dir);
+    return made ? 1 : push_errno(L, lua_tostring(L, -1));
+}
+
+/* chdir(dir) -> true, or nil, message, class */
+static int host_chdir(lua_State *L)
+{
+    if (chdir(luaL_checkstring(L, 1)) != 0)
+        return push_errno(L, lua_tostring(L, 1));
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+static int host_versions(lua_State *L)
+{
+    lua_newtable(L);
+    set_field(L, "moontide", MT_VERSION);
+    set_field(L, "librdkafka", mt_rdkafka_version());
+    set_field(L, "arrow", mt_arrow_version());
+    set_field(L, "lmdb", mt_lmdb_version());
+    set_field(L, "simdjson", mt_simdjson_version());
+    return 1;
+}
+
+static int host_isatty(lua_State *L)
+{
+    lua_pushboolean(L, isatty(luaL_checkint(L, 1)));
+    return 1;
+}
+
+/* columns() -> width of the terminal, 80 where there is none */
+static int host_columns(lua_State *L)
+{
+    struct winsize size = {0};
+    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    lua_pushinteger(L, known ? size.ws_col : 80);
+    return 1;
+}
+
+static int open_host(lua_State *L)
+{
+    static const luaL_Reg functions[] = {
+        {"run", host_run},         {"show", host_show},       {"realpath", host_realpath},
+        {"tempdir", host_tempdir}, {"chdir", host_chdir},     {"versions", host_versions},
+        {"isatty", host_isatty},   {"columns", host_columns}, {NULL, NULL},
+    };
+    lua_newtable(L);
+    luaL_register(L, NULL, functions);
+    return 1;
+}
+
+/* ---- main */
+
+static int run_cli(lua_State *L)
+{
+    int argc = (int)lua_tointeger(L, 1);
+    char **argv = lua_touserdata(L, 2);
+    luaL_findtable(L, LUA_REGISTRYINDEX, "_PRELOAD", 0);
+    lua_pushcfunction(L, open_host);
+    lua_setfield(L, -2, "moontide._host");
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "moontide.cli");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "main");
+    lua_createtable(L, argc, 0);
+    for (int i = 0; i < argc; i++) {
+        lua_pushstring(L, argv[i]);
+        lua_rawseti(L, -2, i);
+    }
+    lua_call(L, 1, 1);
+    luaL_checkint(L, -1);
+    return 1;
+}
+
+int mt_script_main(int argc, char **argv)
+{
+    struct mt_error err = {0};
+    lua_State *L = mt_lua_new();
+    lua_pushcfunction(L, run_cli);
+    lua_pushinteger(L, argc);
+    lua_pushlightuserdata(L, argv);
+    int code;
+    if (mt_lua_call(L, 2, 1, MT_CLASS_INTERNAL, &err) == MT_OK) {
+        code = (int)lua_tointeger(L, -1);
+    } else {
+        fprintf(stderr, "moontide: %s\n", err.text);
+        code = (int)err.class_;
+    }
+    lua_close(L);
+    return code;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * script_host.c - a Lua state as Moontide wants it, and calls into it.
+ *
+ * Moontide's own modules come before every path, so that a folder named moontide beside
+ * somebody's job cannot replace them; all else is looked up where LuaJIT looks, so that the
+ * system's cjson, lpeg and whatever a user installed are found. An error value crosses into
+ * C inside the message handler's protection: by then it is a string or a table of strings,
+ * and reading it raises nothing. */
+#include <lualib.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "script/script_int.h"
+
+/* Written by scripts/embed.cmake: "ffi_cdef" and, unless MT_LUA_DIR, all of lua/. */
+struct mt_embedded {
+    const char *name;
+    const unsigned char *bytes;
+    size_t len;
+};
+extern const struct mt_embedded mt_embedded_files[];
+
+/* Many row functions, a loop generated for each: LuaJIT's own limits (1000 traces, 512 KiB
+ * of machine code) are those of 2010, and when they are reached everything is thrown away. */
+static const char JIT_LIMITS[] =
+    "jit.opt.start('maxtrace=8000', 'maxrecord=16000', 'sizemcode=64', 'maxmcode=16384')";
+
+static int no_memory(lua_State *L)
+{
+    const char *text = lua_tostring(L, -1);
+    mt_log(MT_ERROR, "Lua: %s", text ? text : "an error outside any call");
+    _exit(MT_CLASS_MACHINE);
+}
+
+/* ---- modules */
+
+static int return_cdef(lua_State *L)
+{
+    const struct mt_embedded *file = lua_touserdata(L, lua_upvalueindex(1));
+    lua_pushlstring(L, (const char *)file->bytes, file->len);
+    return 1;
+}
+
+#ifdef MT_LUA_DIR
+static void offer_modules(lua_State *L)
+{
+    lua_getglobal(L, "package");
+    lua_getfield(L, -1, "path");
+    lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", MT_LUA_DIR, MT_LUA_DIR, lua_tostring(L, -1));
+    lua_setfield(L, -3, "path");
+    lua_pop(L, 2);
+}
+#else
+static int load_embedded(lua_State *L)
+{
+    const struct mt_embedded *file = lua_touserdata(L, lua_upvalueindex(1));
+    lua_pushfstring(L, "@%s", file->name);
+    if (luaL_loadbuffer(L, (const char *)file->bytes, file->len, lua_tostring(L, -1)) != 0)
+        return lua_error(L);
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+/* "moontide/init.lua" is module "moontide", "moontide/row.lua" is "moontide.row". */
+static void push_module_name(lua_State *L, const char *file)
+{
+    const char *name = luaL_gsub(L, file, "/init.lua", "");
+    name = luaL_gsub(L, name, ".lua", "");
+    luaL_gsub(L, name, "/", ".");
+    lua_replace(L, -3);
+    lua_pop(L, 1);
+}
+
+static void offer_modules(lua_State *L)
+{
+    luaL_findtable(L, LUA_REGISTRYINDEX, "_PRELOAD", 0);
+    for (const struct mt_embedded *file = mt_embedded_files + 1; file->name; file++) {
+        push_module_name(L, file->name);
+        lua_pushlightuserdata(L, (void *)file);
+        lua_pushcclosure(L, load_embedded, 1);
+        lua_rawset(L, -3);
+    }
+    lua_pop(L, 1);
+}
+#endif
+
+static int fill_state(lua_State *L)
+{
+    luaL_openlibs(L);
+    offer_modules(L);
+    luaL_findtable(L, LUA_REGISTRYINDEX, "_PRELOAD", 0);
+    lua_pushlightuserdata(L, (void *)&mt_embedded_files[0]);
+    lua_pushcclosure(L, return_cdef, 1);
+    lua_setfield(L, -2, "moontide._cdef");
+    if (luaL_loadstring(L, JIT_LIMITS) != 0)
+        return lua_error(L);
+    lua_call(L, 0, 0);
+    return 0;
+}
+
+lua_State *mt_lua_new(void)
+{
+    lua_State *L = luaL_newstate();
+    if (!L) {
+        mt_log(MT_ERROR, "no memory for a Lua state");
+        _exit(MT_CLASS_MACHINE);
+    }
+    lua_atpanic(L, no_memory);
+    if (lua_cpcall(L, fill_state, NULL) != 0)
+        no_memory(L);
+    return L;
+}
+
+/* ---- calls */
+
+/* Keeps a table of ours as it is; makes text with a traceback of anything else. */
+static int on_error(lua_State *L)
+{
+    if (lua_istable(L, 1)) {
+        lua_pushliteral(L, "text");
+        lua_rawget(L, 1);
+        if (lua_isstring(L, -1)) {
+            lua_settop(L, 1);
+            return 1;
+        }
+    }
+    lua_settop(L, 1);
+    if (!lua_isstring(L, 1) && !luaL_callmeta(L, 1, "__tostring"))
+        lua_pushfstring(L, "an error that is a %s value, not text", luaL_typename(L, 1));
+    luaL_traceback(L, L, lua_tostring(L, -1), 1);
+    return 1;
+}
+
+static const char *field(lua_State *L, int table, const char *name)
+{
+    lua_pushstring(L, name);
+    lua_rawget(L, table);
+    const char *text = lua_tostring(L, -1);
+    lua_pop(L, 1); /* the table keeps it alive */
+    return text;
+}
+
+static enum mt_class class_of(const char *name, enum mt_class otherwise)
+{
+    static const char *const names[] = {"",       "INTERNAL",   "USAGE",  "JOB",
+                                        "SCRIPT", "DATA",       "SOURCE", "DATA_LOSS",
+                                        "SINK",   "CHECKPOINT", "MACHINE"};
+    for (size_t i = 1; name && i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return (enum mt_class)i;
+    return otherwise;
+}
+
+static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_error *err)
+{
+    int top = lua_gettop(L);
+    enum mt_status status = MT_FATAL;
+    const char *text = lua_tostring(L, top);
+    if (lua_istable(L, top)) {
+        const char *word = field(L, top, "status");
+        if (word && strcmp(word, "REJECT") == 0)
+            status = MT_REJECT;
+        class_ = class_of(field(L, top, "class"), class_);
+        text = field(L, top, "text");
+    }
+    mt_fail(err, status, class_, "%s", text ? text : "an error without words");
+    lua_pop(L, 1);
+    return status;
+}
+
+enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_class class_,
+                           struct mt_error *err)
+{
+    int at = lua_gettop(L) - n_args; /* of the function */
+    lua_pushcfunction(L, on_error);
+    lua_insert(L, at);
+    int failed = lua_pcall(L, n_args, n_results, at);
+    lua_remove(L, at);
+    return failed ? take_error(L, class_, err) : MT_OK;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * script_int.h - what the files of this room share: a Lua state, a loaded job, a
+ * run of it, and the table of functions that the command line sees. */
+#ifndef MT_SCRIPT_INT_H
+#define MT_SCRIPT_INT_H
+
+#include <lauxlib.h>
+#include <lua.h>
+#include <pthread.h>
+
+#include "engine/engine.h"
+
+/* ---- script_host.c: Lua states */
+
+/* A fresh state: the whole LuaJIT library, Moontide's own modules, no job. Ends the
+ * process with MT_CLASS_MACHINE when there is no memory for it. */
+lua_State *mt_lua_new(void);
+/* lua_pcall that puts the error value into err. An error without a class of its own gets
+ * class_, and a traceback. Nothing is left on the stack on failure. */
+enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_class class_,
+                           struct mt_error *err) MT_NODISCARD;
+
+/* ---- script_watch.c: who has been inside the script for too long. Its caller says when
+ * the script is entered and left; another thread asks. */
+
+struct mt_watch {
+    pthread_mutex_t mutex;
+    int64_t entered_ms;       /* by the monotonic clock; 0: outside */
+    const struct mt_run *run; /* the batch, while inside; NULL: the job file is being loaded */
+    bool told;
+};
+
+void mt_watch_init(struct mt_watch *watch);
+void mt_watch_deinit(struct mt_watch *watch);
+void mt_watch_enter(struct mt_watch *watch, const struct mt_run *run, int64_t now_ms);
+void mt_watch_leave(struct mt_watch *watch);
+/* True once for a stay of 10 seconds or more; text then says where it is stuck. */
+bool mt_watch_ask(struct mt_watch *watch, int64_t now_ms, char *text, size_t cap);
+
+/* ---- script_job.c: one job file, as the engine's struct mt_job */
+
+struct mt_script_job;
+
+/* Loads file with the values of --set. All arguments are borrowed while the job lives. */
+enum mt_status mt_script_job_open(const char *file, const struct mt_pairs *set,
+                                  struct mt_watch *watch, struct mt_script_job **out,
+                                  struct mt_error *err) MT_NODISCARD;
+/* After mt_query_close. NULL is fine. */
+void mt_script_job_close(struct mt_script_job *job);
+/* Fills what the job declares. Strings stay the job's; source and sink move: the caller
+ * hands them to mt_query_open. checkpoint is NULL when the job names none. */
+void mt_script_job_settings(struct mt_script_job *job, struct mt_query_settings *settings);
+/* Source rows the script was given, replays included. */
+int64_t mt_script_job_rows(const struct mt_script_job *job);
+
+/* ---- script_outbox.c: lines on their way to standard output */
+
+struct mt_outbox;
+
+struct mt_outbox *mt_outbox_new(void);
+void mt_outbox_free(struct mt_outbox *box);
+int mt_outbox_fd(const struct mt_outbox *box); /* readable when there is something to take */
+/* The query's thread: a line without its end (waits while a megabyte is not taken, unless
+ * hurried); what it waits for ("": it is at work); that nothing more will come. */
+void mt_outbox_put(struct mt_outbox *box, const char *line);
+void mt_outbox_waits(struct mt_outbox *box, const char *what);
+void mt_outbox_finish(struct mt_outbox *box);
+/* The main thread. take: moves all lines to the end of `lines`, copies what is waited for,
+ * and says whether that was all. */
+void mt_outbox_hurry(struct mt_outbox *box);
+bool mt_outbox_take(struct mt_outbox *box, struct mt_buf *lines, char waiting[256]);
+
+/* ---- script_run.c: `moontide run` */
+
+struct mt_run_request {
+    const char *file;
+    struct mt_pairs set;
+    bool once;           /* availableNow, whatever the file says */
+    bool json;           /* progress as JSON lines */
+    bool terminal;       /* standard output is one: show what is being waited for */
+    int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
+    int64_t max_batches; /* 0: no limit */
+    int64_t max_rows;    /* stop after the batch that reaches it; 0: no limit */
+    int64_t max_ms;      /* stop then at the latest; 0: no limit */
+};
+struct mt_run_answer {
+    int code;            /* of the process */
+    char *format, *path; /* of the job's sink; NULL: none, or not loaded */
+    struct mt_error error;
+};
+/* Runs the job on a thread of its own until it ends, fails or is told to stop. */
+void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *answer);
+#endif

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * script_run.c - runs one job: the query on a thread of its own, signals and standard output
+ * on this one.
+ *
+ *   main thread                      query's thread
+ *   signals ──── stop ─────────────► load, open, { step, sleep }, close
+ *   stdout  ◄─── outbox ──────────── progress lines, "waiting for …"
+ *   once a second: watch ◄────────── in and out of the script
+ *
+ * Two threads, because Lua cannot be interrupted: a script that hangs must not keep a second
+ * signal from ending the process. And this one never blocks in a write either: it writes what
+ * poll(2) says fits. The first signal only asks: the batch under way is finished. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "script/script_int.h"
+#include "sink/sink.h"
+#include "source/source.h"
+
+#define TICK_MS 1000
+#define WRITE_BYTES 4096 /* what a pipe takes at once when poll says it is writable */
+#define ERASE "\033[K"   /* a terminal's line, from the cursor on */
+
+struct run {
+    const struct mt_run_request *request;
+    struct mt_run_answer *answer;
+    struct mt_script_job *job;
+    struct mt_outbox *outbox;
+    struct mt_watch watch;
+    int stop_fd;           /* eventfd: wakes the query's thread */
+    pthread_mutex_t mutex; /* of the two below */
+    struct mt_query *query;
+    bool stopping;
+};
+
+static void stop(struct run *run)
+{
+    pthread_mutex_lock(&run->mutex);
+    run->stopping = true;
+    if (run->query)
+        mt_query_stop(run->query);
+    pthread_mutex_unlock(&run->mutex);
+    eventfd_write(run->stop_fd, 1);
+    mt_outbox_hurry(run->outbox);
+}
+
+/* ---- the query's thread */
+
+static void on_progress(void *ctx, const char *json, const char *human)
+{
+    struct run *run = ctx;
+    char *line = run->request->json ? mt_strdup(json)
+                                    : mt_format("%s%s", run->request->terminal ? ERASE : "", human);
+    mt_outbox_put(run->outbox, line);
+    free(line);
+    if (run->request->max_rows && mt_script_job_rows(run->job) >= run->request->max_rows)
+        stop(run);
+}
+
+/* A place for a checkpoint that nobody asked for; the caller frees it and removes its folder. */
+static char *temporary_checkpoint(struct mt_error *err)
+{
+    const char *tmp = getenv("TMPDIR");
+    char *dir = mt_format("%s/moontide-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
+    char *path = NULL;
+    if (mkdtemp(dir))
+        path = mt_format("%s/checkpoint", dir);
+    else
+        mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "cannot make a temporary folder %s: %s", dir,
+                strerror(errno));
+    free(dir);
+    return path;
+}
+
+static void remove_temporary(char *checkpoint)
+{
+    if (!checkpoint)
+        return;
+    *strrchr(checkpoint, '/') = '\0';
+    rmdir(checkpoint); /* stays when the query failed: the checkpoint is still in it */
+    free(checkpoint);
+}
+
+static void set_query(struct run *run, struct mt_query *query)
+{
+    pthread_mutex_lock(&run->mutex);
+    run->query = query;
+    if (query && run->stopping)
+        mt_query_stop(query);
+    pthread_mutex_unlock(&run->mutex);
+}
+
+static void sleep_until(struct run *run, int64_t at_ms)
+{
+    struct pollfd fds[] = {{.fd = run->stop_fd, .events = POLLIN},
+                           {.fd = mt_query_wake_fd(run->query), .events = POLLIN}};
+    int64_t ms = at_ms - mt_clock_ms();
+    poll(fds, 2, ms < 0 ? 0 : ms < 60000 ? (int)ms : 60000); /* the wall clock may be set back */
+    eventfd_t count;
+    eventfd_read(run->stop_fd, &count);
+}
+
+static enum mt_status step_to_the_end(struct run *run, struct mt_error *err)
+{
+    for (;;) {
+        enum mt_turn turn;
+        int64_t at_ms = 0;
+        enum mt_status status = mt_query_step(run->query, mt_clock_ms(), &turn, &at_ms, err);
+        if (status != MT_OK || turn == MT_TURN_ENDED)
+            return status;
+        mt_outbox_waits(run->outbox, turn == MT_TURN_WAIT ? mt_query_status(run->query) : "");
+        if (turn == MT_TURN_WAIT)
+            sleep_until(run, at_ms);
+    }
+}
+
+static enum mt_status run_query(struct run *run, const struct mt_query_settings *settings,
+                                struct mt_error *err)
+{
+    struct mt_query *query;
+    enum mt_status status = mt_query_open(settings, &query, err);
+    if (status != MT_OK)
+        return status;
+    set_query(run, query);
+    status = step_to_the_end(run, err);
+    set_query(run, NULL);
+    mt_query_close(query);
+    return status;
+}
+
+static void apply_request(struct run *run, struct mt_query_settings *settings)
+{
+    const struct mt_run_request *request = run->request;
+    if (request->once)
+        settings->trigger.kind = MT_TRIGGER_AVAILABLE_NOW;
+    else if (request->interval_ms >= 0)
+        settings->trigger = (struct mt_trigger){MT_TRIGGER_PROCESSING, request->interval_ms};
+    settings->max_batches = request->max_batches;
+    settings->on_progress = on_progress;
+    settings->ctx = run;
+}
+
+static enum mt_status run_settings(struct run *run, struct mt_query_settings *settings,
+                                   struct mt_error *err)
+{
+    if (settings->checkpoint)
+        return run_query(run, settings, err);
+    char *temporary = temporary_checkpoint(err);
+    if (!temporary) {
+        mt_sink_free(settings->sink);
+        mt_source_free(settings->sources[0]);
+        free(settings->sources);
+        return MT_FATAL;
+    }
+    mt_log(MT_WARN, "no checkpointLocation: using a temporary one, the next start begins anew");
+    settings->checkpoint = temporary;
+    settings->temporary = true;
+    enum mt_status status = run_query(run, settings, err);
+    remove_temporary(temporary);
+    return status;
+}
+
+static enum mt_status run_job(struct run *run, struct mt_error *err)
+{
+    enum mt_status status =
+        mt_script_job_open(run->request->file, &run->request->set, &run->watch, &run->job, err);
+    if (status != MT_OK)
+        return status;
+    struct mt_query_settings settings;
+    mt_script_job_settings(run->job, &settings);
+    apply_request(run, &settings);
+    run->answer->format = mt_strdup(settings.sink->type->name);
+    run->answer->path = settings.sink->path ? mt_strdup(settings.sink->path) : NULL;
+    return run_settings(run, &settings, err);
+}
+
+static void *query_thread(void *arg)
+{
+    struct run *run = arg;
+    struct mt_error *err = &run->answer->error;
+    if (run_job(run, err) != MT_OK)
+        run->answer->code = err->class_ ? (int)err->class_ : MT_CLASS_INTERNAL;
+    mt_script_job_close(run->job);
+    mt_outbox_finish(run->outbox);
+    return NULL;
+}
+
+/* ---- the main thread */
+
+struct screen {
+    struct mt_buf pending; /* bytes for standard output */
+    size_t sent;           /* of them */
+    char waiting[256], shown[256];
+    int64_t since_ms; /* that it waits for this */
+    bool finished, broken;
+};
+
+/* "Waiting for data to arrive, 12 s": a line that the next one overwrites */
+static void show_waiting(struct screen *screen, int64_t now_ms)
+{
+    if (!*screen->waiting && !*screen->shown)
+        return;
+    if (strcmp(screen->waiting, screen->shown) != 0) {
+        memcpy(screen->shown, screen->waiting, sizeof screen->shown);
+        screen->since_ms = now_ms;
+    }
+    mt_buf_adds(&screen->pending, ERASE);
+    if (*screen->shown)
+        mt_buf_addf(&screen->pending, "%s, %lld s\r", screen->shown,
+                    (long long)(now_ms - screen->since_ms) / 1000);
+}
+
+static void write_some(struct screen *screen, struct run *run)
+{
+    size_t left = screen->pending.len - screen->sent;
+    ssize_t n = (ssize_t)left;
+    if (!screen->broken)
+        n = write(STDOUT_FILENO, screen->pending.data + screen->sent,
+                  left < WRITE_BYTES ? left : WRITE_BYTES);
+    if (n >= 0) {
+        screen->sent += (size_t)n;
+        if (screen->sent == screen->pending.len)
+            screen->sent = screen->pending.len = 0;
+    } else if (errno != EINTR && errno != EAGAIN) {
+        mt_log(MT_ERROR, "standard output: %s; stopping after this batch", strerror(errno));
+        screen->broken = true;
+        stop(run);
+    }
+}
+
+static void on_signal(struct run *run, int signal_fd)
+{
+    struct signalfd_siginfo info;
+    if (read(signal_fd, &info, sizeof info) != sizeof info)
+        return;
+    const char *name = info.ssi_signo == SIGINT ? "interrupted" : "asked to end";
+    pthread_mutex_lock(&run->mutex);
+    bool again = run->stopping;
+    pthread_mutex_unlock(&run->mutex);
+    if (again) {
+        mt_log(MT_WARN, "%s again: ended at once; a batch under way runs again at the next start",
+               name);
+        _exit(128 + (int)info.ssi_signo);
+    }
+    mt_log(MT_INFO, "%s: stopping after the batch under way; once more ends at once", name);
+    stop(run);
+}
+
+/* One turn: waits for a signal, lines, room on standard output, or the next tick. */
+static void attend(struct run *run, struct screen *screen, int signal_fd)
+{
+    struct pollfd fds[] = {{.fd = signal_fd, .events = POLLIN},
+                           {.fd = mt_outbox_fd(run->outbox), .events = POLLIN},
+                           {.fd = screen->pending.len ? STDOUT_FILENO : -1, .events = POLLOUT}};
+    int n = poll(fds, 3, TICK_MS);
+    if (fds[0].revents)
+        on_signal(run, signal_fd);
+    if (fds[2].revents)
+        write_some(screen, run);
+    if (fds[1].revents)
+        screen->finished = mt_outbox_take(run->outbox, &screen->pending, screen->waiting);
+    int64_t now_ms = mt_clock_mono_us() / 1000;
+    char text[512];
+    if (mt_watch_ask(&run->watch, now_ms, text, sizeof text))
+        mt_log(MT_WARN, "%s", text);
+    bool due = n == 0 || fds[1].revents;
+    if (run->request->terminal && due && !screen->finished && !screen->pending.len)
+        show_waiting(screen, now_ms);
+}
+
+static void attend_to_the_end(struct run *run, int signal_fd)
+{
+    struct screen screen = {0};
+    int64_t end_us = mt_clock_mono_us() + run->request->max_ms * 1000;
+    bool timed = run->request->max_ms > 0;
+    while (!screen.finished || screen.pending.len) {
+        attend(run, &screen, signal_fd);
+        if (timed && mt_clock_mono_us() >= end_us) {
+            timed = false;
+            stop(run);
+        }
+    }
+    if (*screen.shown && write(STDOUT_FILENO, ERASE, strlen(ERASE)) < 0)
+        screen.broken = true;
+    if (screen.broken && !run->answer->code)
+        run->answer->code = MT_CLASS_MACHINE;
+    mt_buf_free(&screen.pending);
+}
+
+void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *answer)
+{
+    struct run run = {.request = request, .answer = answer};
+    *answer = (struct mt_run_answer){0};
+    sigset_t ours, before;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGINT);
+    sigaddset(&ours, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &ours, &before); /* every later thread inherits it */
+    signal(SIGPIPE, SIG_IGN);
+    fflush(stdout);
+
+    int signal_fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
+    run.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    run.outbox = mt_outbox_new();
+    mt_watch_init(&run.watch);
+    pthread_mutex_init(&run.mutex, NULL);
+    pthread_t thread;
+    int failed = pthread_create(&thread, NULL, query_thread, &run);
+    if (failed) {
+        mt_fail(&answer->error, MT_FATAL, MT_CLASS_MACHINE, "no thread: %s", strerror(failed));
+        answer->code = MT_CLASS_MACHINE;
+    } else {
+        attend_to_the_end(&run, signal_fd);
+        pthread_join(thread, NULL);
+    }
+
+    pthread_mutex_destroy(&run.mutex);
+    mt_watch_deinit(&run.watch);
+    mt_outbox_free(run.outbox);
+    close(run.stop_fd);
+    close(signal_fd);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}

@@ -1,0 +1,193 @@
+--- The command line: what `moontide` does with its arguments, and its exit code.
+local argparse = require "argparse"
+local host = require "moontide._host"
+
+local M = {}
+
+local USAGE, INTERNAL = 2, 1 -- exit codes of our own; the rest come with their errors
+
+local EXIT_CODES = [[
+Exit codes:
+   0  ended, or stopped when asked to      6  source: broker, topic, sign-in
+   1  a fault in Moontide itself           7  data loss: offsets that are gone
+   2  command line                         8  sink: destination refused or away
+   3  job: the file does not load          9  checkpoint: damaged, owned, too old
+   4  script: a function failed on a row  10  machine: disk, memory, file handles
+   5  data: a record the job refuses      128+N  ended at once by signal N]]
+
+--- "key=value" as a pair; nil and a message when it is not one.
+local function setting(text)
+  local key, value = text:match "^([%w_.]+)=(.*)$"
+  if not key then
+    return nil, ("--set takes key=value, not '%s'"):format(text)
+  end
+  return { key = key, value = value }
+end
+
+local function positive(text)
+  local n = text:match "^%d+$" and tonumber(text)
+  if not n or n < 1 or n > 2 ^ 53 then
+    return nil, ("'%s' is not a whole number above 0"):format(text)
+  end
+  return n
+end
+
+local function add_set(command)
+  command:option "--set"
+    :argname "<key=value>"
+    :description "A value for mt.conf in the job; may be repeated, the last one counts."
+    :count "*"
+    :convert(setting)
+end
+
+local function add_job(command)
+  command:argument("job", "The job file (Lua)."):argname "JOB.lua"
+end
+
+local function version()
+  local v = host.versions()
+  return ("moontide %s\n%s, librdkafka %s, Arrow %s, LMDB %s, simdjson %s"):format(
+    v.moontide, jit.version, v.librdkafka, v.arrow, v.lmdb, v.simdjson)
+end
+
+local function add_run(parser)
+  local run = parser:command("run")
+    :summary "Run a job until it ends or is stopped."
+    :description(
+      "Runs a job until its trigger says that it is over, it fails, or it is stopped.\n"
+        .. "SIGINT and SIGTERM finish the batch under way and stop; a second one ends the process\n"
+        .. "at once, and the next start recovers. Standard output is results and progress only.")
+  add_job(run)
+  add_set(run)
+  run:flag("--once", "Take what is there now, within the job's limits, then end (availableNow).")
+  run:option("--max-batches", "Stop after this many batches."):argname "<n>":convert(positive)
+  run:flag("--json", "Progress as JSON, one object a line, and nothing else on standard output.")
+end
+
+local function add_demo(parser)
+  local demo = parser:command("demo")
+    :summary "Show a job at work on a Kafka inside this process."
+    :description(
+      "Starts a small Kafka inside this process, produces orders to the topic of the job\n"
+        .. "(--set topic=NAME, else \"orders\"), sets `brokers` and runs the job on them, one batch a\n"
+        .. "second. It works in a new temporary folder, so relative paths of the job begin empty.")
+  add_job(demo)
+  add_set(demo)
+  demo:option("--rows", "Orders to produce."):argname "<n>":default "20000":convert(positive)
+  demo:option("--seconds", "Time to produce them in."):argname "<s>":default "5":convert(positive)
+end
+
+local function add_check(parser)
+  local check = parser:command("check")
+    :summary "Show what a job does, without touching a server."
+    :description "Prints source, steps and sink with the schema after each step, and what the sink promises."
+  add_job(check)
+  add_set(check)
+end
+
+local function add_ckpt(parser)
+  local ckpt = parser:command("ckpt")
+    :summary "Look at a checkpoint."
+    :command_target "ckpt_command"
+  local show = ckpt:command("show")
+    :summary "Say what a checkpoint holds; also while its query runs."
+    :description "Query, last plan and commit, offsets, script, sink, and how to start again."
+  show:argument("dir", "The checkpoint's folder (checkpointLocation)."):argname "DIR"
+  show:flag("--json", "All of it, as one JSON object.")
+end
+
+local function new_parser()
+  local parser = argparse("moontide")
+    :description "Streams from Kafka through a Lua script into tables, exactly once."
+    :epilog(EXIT_CODES .. "\n\nMore about one command: moontide <command> --help")
+    :command_target "command"
+    :help_description_margin(28)
+    :usage_max_width(90)
+  parser:flag("-V --version", "Print the version, and those of what is inside.")
+    :action(function()
+      print(version())
+      os.exit(0)
+    end)
+  add_run(parser)
+  add_demo(parser)
+  add_check(parser)
+  add_ckpt(parser)
+  return parser
+end
+
+--- Writes a failure to standard error and gives its exit code back.
+function M.fail(code, text)
+  io.stderr:write("moontide: ", text, "\n")
+  return code
+end
+
+local function values_of(settings)
+  local set = {}
+  for _, pair in ipairs(settings) do
+    set[pair.key] = pair.value
+  end
+  return set
+end
+
+local commands = {}
+
+function commands.run(args)
+  local answer = host.run {
+    file = args.job,
+    set = values_of(args.set),
+    once = args.once,
+    max_batches = args.max_batches,
+    json = args.json,
+    terminal = not args.json and host.isatty(1),
+  }
+  if answer.error then
+    M.fail(answer.code, answer.error)
+  end
+  return answer.code
+end
+
+function commands.demo(args)
+  return require("moontide.demo").run {
+    file = args.job,
+    set = values_of(args.set),
+    rows = args.rows,
+    seconds = args.seconds,
+    fail = M.fail,
+  }
+end
+
+function commands.ckpt(args)
+  return require("moontide.ckpt").show { dir = args.dir, json = args.json, fail = M.fail }
+end
+
+--- Lua specs, on busted inside this program: `moontide spec FILE…`. Not for users.
+local function spec(argv)
+  arg = { [0] = "spec", unpack(argv, 2) } -- luacheck: globals arg
+  local ok, why = pcall(require "busted.runner", { standalone = false })
+  if ok then
+    return 0
+  end
+  return why and M.fail(INTERNAL, tostring(why)) or INTERNAL
+end
+
+--- Runs one command; argv[0] is the program.
+---@param argv string[]
+---@return integer exit code
+function M.main(argv)
+  if argv[1] == "spec" then
+    return spec(argv)
+  end
+  local parser = new_parser()
+  if #argv == 0 then
+    io.stderr:write(parser:get_help(), "\n")
+    return USAGE
+  end
+  local ok, args = parser:pparse(argv)
+  if not ok then
+    local command = commands[argv[1]] and " " .. argv[1] or ""
+    return M.fail(USAGE, ("%s\nTry: moontide%s --help"):format(args, command))
+  end
+  return commands[args.command](args)
+end
+
+return M
