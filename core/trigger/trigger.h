@@ -34,13 +34,14 @@ enum mt_trigger_answer { MT_TRIGGER_FIRE, MT_TRIGGER_WAIT, MT_TRIGGER_END };
 enum mt_trigger_answer mt_trigger_ask(const struct mt_trigger *trigger,
                                       const struct mt_trigger_state *state, int64_t now_ms,
                                       int64_t *at_ms);
-/* Notes a start at now_ms. */
+/* Notes a start at now_ms; `more` is used up. */
 void mt_trigger_started(const struct mt_trigger *trigger, struct mt_trigger_state *state,
                         int64_t now_ms);
 /* Spark's warning text when a batch took longer than the interval, else false. */
 bool mt_trigger_behind(const struct mt_trigger *trigger, int64_t spent_ms, char *text, size_t cap);
-/* "10 seconds", "1 minute", "500 milliseconds", "2 hours 5 minutes": Spark's interval
- * text. Refuses negatives, months and years by name. */
+/* "10 seconds", "1 minute", "500 milliseconds", "2 hours 5 minutes", "1.5 seconds": Spark's
+ * interval text. Refuses negatives, months and years by name, and what is not a whole
+ * number of milliseconds. */
 enum mt_status mt_trigger_parse_interval(const char *text, int64_t *ms,
                                          struct mt_error *err) MT_NODISCARD;
 #else
