@@ -8,6 +8,7 @@
  * C inside the message handler's protection: by then it is a string or a table of strings,
  * and reading it raises nothing. */
 #include <lualib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,6 +37,8 @@ static int no_memory(lua_State *L)
 
 /* ---- modules */
 
+#define OWN_FRAMES "<moontide>/"
+
 static int return_cdef(lua_State *L)
 {
     const struct mt_embedded *file = lua_touserdata(L, lua_upvalueindex(1));
@@ -43,22 +46,61 @@ static int return_cdef(lua_State *L)
     return 1;
 }
 
+/* Both ways name a chunk "<moontide>/row.lua", which no file of a job's author is called: so
+ * our frames and theirs are told apart. */
+static int load_chunk(lua_State *L, const char *name, const char *bytes, size_t len)
+{
+    lua_pushfstring(L, "@" OWN_FRAMES "%s", name);
+    if (luaL_loadbuffer(L, bytes, len, lua_tostring(L, -1)) != 0)
+        return lua_error(L);
+    return 1;
+}
+
 #ifdef MT_LUA_DIR
+/* A searcher: "moontide.row" is moontide/row.lua or moontide/row/init.lua in the source tree. */
+static int search_tree(lua_State *L)
+{
+    const char *name = luaL_checkstring(L, 1);
+    static const char *const tails[] = {".lua", "/init.lua"};
+    if (strncmp(name, "moontide", 8) != 0)
+        return 0;
+    const char *stem = luaL_gsub(L, name, ".", "/");
+    for (int i = 0; i < 2; i++) {
+        const char *file = lua_pushfstring(L, "%s%s", stem, tails[i]);
+        FILE *in = fopen(lua_pushfstring(L, "%s/%s", MT_LUA_DIR, file), "r");
+        if (!in)
+            continue;
+        luaL_Buffer text;
+        luaL_buffinit(L, &text);
+        size_t n;
+        do
+            luaL_addsize(&text, n = fread(luaL_prepbuffer(&text), 1, LUAL_BUFFERSIZE, in));
+        while (n > 0);
+        fclose(in);
+        luaL_pushresult(&text);
+        return load_chunk(L, file, lua_tostring(L, -1), lua_objlen(L, -1));
+    }
+    lua_pushfstring(L, "\n\tno file '%s/%s.lua'", MT_LUA_DIR, stem);
+    return 1;
+}
+
 static void offer_modules(lua_State *L)
 {
     lua_getglobal(L, "package");
-    lua_getfield(L, -1, "path");
-    lua_pushfstring(L, "%s/?.lua;%s/?/init.lua;%s", MT_LUA_DIR, MT_LUA_DIR, lua_tostring(L, -1));
-    lua_setfield(L, -3, "path");
+    lua_getfield(L, -1, "loaders");
+    for (int i = (int)lua_objlen(L, -1); i >= 2; i--) {
+        lua_rawgeti(L, -1, i);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_pushcfunction(L, search_tree);
+    lua_rawseti(L, -2, 2);
     lua_pop(L, 2);
 }
 #else
 static int load_embedded(lua_State *L)
 {
     const struct mt_embedded *file = lua_touserdata(L, lua_upvalueindex(1));
-    lua_pushfstring(L, "@%s", file->name);
-    if (luaL_loadbuffer(L, (const char *)file->bytes, file->len, lua_tostring(L, -1)) != 0)
-        return lua_error(L);
+    load_chunk(L, file->name, (const char *)file->bytes, file->len);
     lua_pushvalue(L, 1);
     lua_call(L, 1, 1);
     return 1;
@@ -116,7 +158,18 @@ lua_State *mt_lua_new(void)
 
 /* ---- calls */
 
-/* Keeps a table of ours as it is; makes text with a traceback of anything else. */
+/* "job.lua:12: amount is not a number": a place in somebody's own file says it all. */
+static bool names_a_place(const char *text)
+{
+    const char *colon = strchr(text, ':');
+    if (!colon || strncmp(text, OWN_FRAMES, strlen(OWN_FRAMES)) == 0)
+        return false;
+    size_t digits = strspn(colon + 1, "0123456789");
+    return digits > 0 && colon[1 + digits] == ':';
+}
+
+/* Keeps a table of ours as it is; makes text of anything else, with a traceback if there is
+ * no other way to find where it came from. */
 static int on_error(lua_State *L)
 {
     if (lua_istable(L, 1)) {
@@ -130,7 +183,8 @@ static int on_error(lua_State *L)
     lua_settop(L, 1);
     if (!lua_isstring(L, 1) && !luaL_callmeta(L, 1, "__tostring"))
         lua_pushfstring(L, "an error that is a %s value, not text", luaL_typename(L, 1));
-    luaL_traceback(L, L, lua_tostring(L, -1), 1);
+    if (!lua_isstring(L, -1) || !names_a_place(lua_tostring(L, -1)))
+        luaL_traceback(L, L, lua_tostring(L, -1), 1);
     return 1;
 }
 

@@ -17,7 +17,8 @@
  * process with MT_CLASS_MACHINE when there is no memory for it. */
 lua_State *mt_lua_new(void);
 /* lua_pcall that puts the error value into err. An error without a class of its own gets
- * class_, and a traceback. Nothing is left on the stack on failure. */
+ * class_, and a traceback if it names no place in the job. Nothing is left on the stack on failure.
+ */
 enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_class class_,
                            struct mt_error *err) MT_NODISCARD;
 

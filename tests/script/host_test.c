@@ -66,7 +66,9 @@ static void own_modules_come_before_the_path(void **state)
     (void)state;
     expect_ok("package.path = package.path .. ';/nowhere/?.lua'"
               "local ok, why = pcall(require, 'moontide.none_of_ours'); assert(not ok)"
-              "assert(why:find '/lua/moontide/none_of_ours.lua' < why:find '/nowhere/')");
+              "assert(why:find '/lua/moontide/none_of_ours.lua' < why:find '/nowhere/')"
+              "assert(debug.getinfo(require 'moontide.ckpt'.show, 'S').source == "
+              "  '@<moontide>/moontide/ckpt.lua')");
 }
 
 static void many_loops_stay_compiled(void **state)
@@ -103,15 +105,24 @@ static void every_class_has_its_name(void **state)
     }
 }
 
-static void plain_error_gets_the_callers_class_and_a_traceback(void **state)
+static void plain_error_gets_the_callers_class(void **state)
 {
     (void)state;
     assert_int_equal(
         run("local function inner() local x = nil; return x.y end\nreturn 1 + inner()"), MT_FATAL);
     assert_int_equal(err.class_, MT_CLASS_SCRIPT);
-    contains("job.lua:1: attempt to index");
-    contains("stack traceback");
+    assert_string_equal(err.text, "job.lua:1: attempt to index local 'x' (a nil value)");
+}
+
+static void error_without_a_place_gets_a_traceback(void **state)
+{
+    (void)state;
+    run("local function inner() error('lost', 0) end\nreturn 1 + inner()");
+    contains("lost\nstack traceback");
     contains("job.lua:2:");
+    run("return 1 + require 'moontide.ckpt'.show(nil)");
+    contains("<moontide>/moontide/ckpt.lua:");
+    contains("stack traceback");
 }
 
 static void any_value_can_be_an_error(void **state)
@@ -147,8 +158,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(error_table_keeps_class_status_and_words, open_lua,
                                         close_lua),
         cmocka_unit_test_setup_teardown(every_class_has_its_name, open_lua, close_lua),
-        cmocka_unit_test_setup_teardown(plain_error_gets_the_callers_class_and_a_traceback,
-                                        open_lua, close_lua),
+        cmocka_unit_test_setup_teardown(plain_error_gets_the_callers_class, open_lua, close_lua),
+        cmocka_unit_test_setup_teardown(error_without_a_place_gets_a_traceback, open_lua,
+                                        close_lua),
         cmocka_unit_test_setup_teardown(any_value_can_be_an_error, open_lua, close_lua),
         cmocka_unit_test_setup_teardown(failed_calls_leave_nothing_on_the_stack, open_lua,
                                         close_lua),

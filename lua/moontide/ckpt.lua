@@ -1,0 +1,130 @@
+--- `moontide ckpt show`: what a checkpoint says, for people.
+local cjson = require "cjson"
+
+local M = {}
+
+local function time(seconds)
+  return os.date("!%Y-%m-%d %H:%M:%S UTC", seconds)
+end
+
+--- An integer that came through JSON, with its thousands apart: 1,234,567.
+local function count(n)
+  local digits = ("%.0f"):format(n):reverse():gsub("(%d%d%d)(%d)", "%1,%2")
+  while digits:find "%d%d%d%d" do
+    digits = digits:gsub("(%d%d%d)(%d)", "%1,%2")
+  end
+  return digits:reverse()
+end
+
+local function is(value)
+  return value ~= nil and value ~= cjson.null
+end
+
+local function sorted_keys(map, less)
+  local keys = {}
+  for key in pairs(map) do
+    keys[#keys + 1] = key
+  end
+  table.sort(keys, less)
+  return keys
+end
+
+local function numerically(a, b)
+  return tonumber(a) < tonumber(b)
+end
+
+--- Adds one line a partition: "orders[0]  1,234"; other positions as their JSON.
+local function add_position(add, position)
+  if type(position) ~= "table" then
+    return add("", is(position) and cjson.encode(position) or "none yet")
+  end
+  for _, topic in ipairs(sorted_keys(position)) do
+    local partitions = position[topic]
+    if type(partitions) ~= "table" then
+      return add("", cjson.encode(position))
+    end
+    for _, partition in ipairs(sorted_keys(partitions, numerically)) do
+      add("", ("%s[%s]  %s"):format(topic, partition, count(partitions[partition])))
+    end
+  end
+end
+
+local function add_offsets(add, plan)
+  for _, source in ipairs(plan.sources) do
+    add("offsets", ("next to read from %s"):format(source.name))
+    add_position(add, source["end"])
+  end
+end
+
+local function add_commit(add, show)
+  local commit = show.commit
+  if not is(commit) then
+    return add("last commit", "none")
+  end
+  add("last commit", ("batch %d, %s"):format(show.lastCommit, time(commit.committedAtMs / 1000)))
+  add("", ("%s rows read"):format(count(commit.rowsRead)))
+  for _, sink in ipairs(commit.sinks) do
+    add("", ("%s rows stored by %s"):format(count(sink.stored), sink.sink))
+  end
+end
+
+local function add_plan(add, show)
+  local plan = show.plan
+  if not is(plan) then
+    return add("last plan", "none")
+  end
+  add("last plan", ("batch %d, %s, attempt %d%s"):format(show.lastPlan, time(plan.batchTimeUs / 1e6),
+    plan.attempt, show.lastPlan > show.lastCommit and ", not committed" or ""))
+  add("script", plan.bundle)
+  for _, sink in ipairs(plan.sinks) do
+    add("sink", ("%s, marker: query %s, batch %d, digest %s"):format(sink, show.queryId,
+      show.lastPlan, plan.digest))
+  end
+end
+
+local function add_next(add, show)
+  if show.lastPlan > show.lastCommit then
+    add("next start", ("finishes batch %d: the sink is asked whether it holds it; if not, it is read"):format(
+      show.lastPlan))
+    add("", "and run again over the same offsets, with the job file as it is then")
+  else
+    add("next start", ("goes on with batch %d"):format(show.lastCommit + 1))
+  end
+  add("start again", "use a new checkpointLocation (and a new path: this one holds these batches),")
+  add("", "or remove both folders; starting options such as startingOffsets count only then")
+end
+
+--- The lines of `moontide ckpt show` for what the core says of a checkpoint.
+---@param show table decoded JSON of mt_checkpoint_show
+---@return string
+function M.text(show)
+  local lines = {}
+  local function add(label, text)
+    lines[#lines + 1] = ("%-12s %s"):format(label, text)
+  end
+  add("checkpoint", show.checkpoint)
+  add("query", show.queryId)
+  local owner = is(show.store.owner) and show.store.owner or nil
+  add("running", show.store.running and ("yes: " .. (owner or "owner unknown")) or "no")
+  add_commit(add, show)
+  if is(show.committedPlan) then
+    add_offsets(add, show.committedPlan)
+  end
+  add_plan(add, show)
+  add_next(add, show)
+  return table.concat(lines, "\n")
+end
+
+--- Prints what the checkpoint in a folder says.
+---@param args { dir: string, json: boolean?, fail: fun(code: integer, text: string): integer }
+---@return integer exit code
+function M.show(args)
+  local json, message, class = require("moontide._host").show(args.dir)
+  if not json then
+    return args.fail(class, message)
+  end
+  print(args.json and json or M.text(cjson.decode(json)))
+  return 0
+end
+
+return M
