@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A broker that is away, comes back, or no longer has what was planned."""
+import re
+import socket
+
+import pytest
+from confluent_kafka.admin import NewPartitions
+
+from harness import DATA_LOSS, SOURCE, Kafka, Stream, Work, assert_exactly_once, read_table, until
+
+PLACES = ':select("partition", "offset", "value")'
+
+
+@pytest.fixture
+def own(tmp_path_factory):
+    """A broker that the test may kill."""
+    broker = Kafka(tmp_path_factory.mktemp("own-kafka")).start()
+    yield broker
+    broker.stop(kill=True)
+
+
+def closed_port():
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        return held.getsockname()[1]
+
+
+def lines_with(run, *words):
+    return [line for line in run.err().splitlines() if all(w.lower() in line.lower() for w in words)]
+
+
+def test_a_broker_that_cannot_be_reached_is_named_with_the_reason_every_five_seconds(kafka, work):
+    refused = f"127.0.0.1:{closed_port()}"
+    cases = {
+        "nobody.invalid:9092": ({}, ["nobody.invalid:9092"], r"resolve|not known|lookup"),
+        refused: ({}, [refused], r"refused"),
+        kafka.bootstrap: ({"kafka.security.protocol": "SSL"}, [kafka.bootstrap], r"ssl|tls"),
+    }
+    runs = []
+    for n, (address, (options, _, _)) in enumerate(cases.items()):
+        place = Work(work.dir / str(n), kafka)
+        place.dir.mkdir()
+        work.runs.append(place.start(place.job("t", source={"kafka.bootstrap.servers": address, **options},
+                                               trigger=None)))
+        runs.append(work.runs[-1])
+    for run, (_, words, reason) in zip(runs, cases.values()):
+        run.wait_for(lambda r: len(lines_with(r, *words)) >= 3, 25, f"three lines naming {words}")
+        found = lines_with(run, *words)
+        assert all(re.search(reason, line, re.I) for line in found), found
+        times = [f for line in found for f in re.findall(r"(\d\d):(\d\d):(\d\d)", line)[:1]]
+        seconds = [int(h) * 3600 + int(m) * 60 + int(s) for h, m, s in times]
+        gaps = [(b - a) % 86400 for a, b in zip(seconds, seconds[1:])]
+        assert not gaps or all(4 <= gap <= 7 for gap in gaps), f"one line every 5 s: {found}"
+        assert len(run.err().splitlines()) < 20, f"more than one line every 5 s: {run.err()}"
+    for run in runs:
+        done = run.stop(5)
+        assert done.code == 0 and done.out == "", repr(done)
+
+
+def test_a_broker_that_comes_up_late_is_used(own, work):
+    topic = own.topic()
+    own.produce_values(topic, 0, ["a", "b"])
+    own.stop()
+    run = work.start(work.job(topic, PLACES, kafka=own, trigger=None))
+    run.wait_for(own.bootstrap, 20)
+    own.start()
+    run.wait_batches(1, 60)
+    assert run.stop().code == 0
+    assert_exactly_once(read_table(work.out), {(0, 0): "a", (0, 1): "b"})
+
+
+def test_a_broker_killed_while_the_job_runs_is_waited_for_and_nothing_is_lost(own, work):
+    topic = own.topic(2, min_insync_replicas=1)
+    stream = Stream(own, topic, 2, rows_per_second=1000)
+    stream.start()
+    run = work.start(work.job(topic, PLACES, kafka=own, trigger=None, source={"kafka.isolation.level": "read_committed"}))
+    run.wait_batches(3)
+    own.stop(kill=True)
+    run.wait_for(own.bootstrap, 20, "a line that names the broker")
+    before = len(run.progress())
+    own.start()
+    run.wait_batches(before + 3, 60)
+    produced = stream.stop()
+    run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) >= len(produced), 60, "all rows")
+    assert run.stop().code == 0
+    assert_exactly_once(read_table(work.out), produced)
+
+
+def test_a_broker_killed_between_plan_and_read_is_waited_for(own, work):
+    topic = own.topic()
+    own.produce_values(topic, 0, [f"v{n}" for n in range(50)])
+    job = work.job(topic, PLACES, kafka=own)
+    assert work.run(job, kill="plan.after:0").code == -9
+    own.stop(kill=True)
+    run = work.start(job)
+    run.wait_for(own.bootstrap, 20)
+    own.start()
+    assert run.finish(90).code == 0
+    assert_exactly_once(read_table(work.out), {(0, n): f"v{n}" for n in range(50)})
+
+
+def test_a_topic_that_does_not_exist_is_an_error_that_names_it(kafka, work):
+    done = work.run(work.job("no-such-topic-here", PLACES), seconds=40)
+    assert done.code == SOURCE and "no-such-topic-here" in done.err, repr(done)
+    assert "no-such-topic-here" not in kafka.admin.list_topics(timeout=10).topics, "it was created by asking"
+
+
+def test_wrong_credentials_are_an_error_that_names_the_broker(kafka, work):
+    sasl = (kafka.directory / "sasl").read_text().strip()
+    login = {"kafka.bootstrap.servers": sasl, "kafka.security.protocol": "SASL_PLAINTEXT",
+             "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "bob"}
+    run = work.start(work.job("t", source={**login, "kafka.sasl.password": "wrong-word"}, trigger=None))
+    run.wait_for(lambda r: lines_with(r, "authentication"), 20, "a line about authentication")
+    run.kill()
+    assert "wrong-word" not in run.err()
+
+
+# ---- data loss
+
+
+def test_rows_deleted_before_they_were_read_stop_the_query_and_are_counted(kafka, work):
+    topic = kafka.topic(2)
+    for p in range(2):
+        kafka.produce_values(topic, p, [f"{p}.{n}" for n in range(100)])
+    job = work.job(topic, PLACES)
+    work.run_ok(job)
+    for p in range(2):
+        kafka.produce_values(topic, p, [f"{p}.{n}" for n in range(100, 200)])
+    kafka.delete_records(topic, {1: 150})
+    done = work.run(job)
+    assert done.code == DATA_LOSS, repr(done)
+    for word in (topic, "100", "150", "50", "failOnDataLoss"):
+        assert word in done.err, f"{word!r} is not in: {done.err}"
+    assert re.search(rf"{topic}\D{{1,20}}1\b", done.err), "the partition is not named"
+    table = read_table(work.out)
+    assert_exactly_once(table, {(p, n): f"{p}.{n}" for p in range(2) for n in range(100)})
+
+
+def test_with_fail_on_data_loss_off_the_query_goes_on_and_counts_what_is_gone(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, [str(n) for n in range(100)])
+    job = work.job(topic, PLACES, source={"failOnDataLoss": False})
+    work.run_ok(job)
+    kafka.produce_values(topic, 0, [str(n) for n in range(100, 200)])
+    kafka.delete_records(topic, {0: 150})
+    done = work.run_ok(job)
+    lost = [line for line in done.err.splitlines() if topic in line and "50" in line and "100" in line and "150" in line]
+    assert lost, done.err
+    assert_exactly_once(read_table(work.out), {(0, n): str(n) for n in [*range(100), *range(150, 200)]})
+
+
+def test_rows_deleted_between_plan_and_replay_stop_the_query(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, [str(n) for n in range(100)])
+    job = work.job(topic, PLACES)
+    assert work.run(job, kill="plan.after:0").code == -9
+    kafka.delete_records(topic, {0: 40})
+    done = work.run(job)
+    assert done.code == DATA_LOSS and "40" in done.err, repr(done)
+    going_on = work.job(topic, PLACES, source={"failOnDataLoss": False})
+    work.run_ok(going_on)
+    assert_exactly_once(read_table(work.out), {(0, n): str(n) for n in range(40, 100)})
+
+
+def recreate(kafka, topic, values):
+    kafka.delete_topic(topic)
+
+    def created():
+        try:
+            return kafka.topic(name=topic)
+        except Exception:  # the old one is still being deleted
+            return None
+
+    until(created, 30, f"{topic} anew", every=0.2)
+    kafka.produce_values(topic, 0, values)
+
+
+@pytest.mark.parametrize("rows", [10, 300], ids=["shorter", "longer"])
+def test_a_topic_deleted_and_created_anew_is_not_read_as_the_old_one(kafka, work, rows):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, [f"old {n}" for n in range(100)])
+    job = work.job(topic, PLACES)
+    work.run_ok(job)
+    recreate(kafka, topic, [f"new {n}" for n in range(rows)])
+    done = work.run(job, seconds=30)
+    assert done.code == DATA_LOSS and topic in done.err, repr(done)
+    assert read_table(work.out).num_rows == 100
+    work.run_ok(work.job(topic, PLACES, source={"failOnDataLoss": False}))
+    values = [v.decode() for v in read_table(work.out)["value"].to_pylist()]
+    assert sorted(values) == sorted([f"old {n}" for n in range(100)] + [f"new {n}" for n in range(rows)])
+
+
+def test_a_log_cut_below_the_planned_end_is_not_waited_for(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, [f"old {n}" for n in range(100)])
+    job = work.job(topic, PLACES)
+    assert work.run(job, kill="plan.after:0").code == -9
+    recreate(kafka, topic, ["new"] * 10)
+    done = work.run(job, seconds=30)
+    assert done.code == DATA_LOSS and topic in done.err and "100" in done.err, repr(done)
+
+
+def test_new_partitions_are_read_from_their_beginning(kafka, work):
+    topic = kafka.topic(1)
+    kafka.produce_values(topic, 0, ["a"])
+    job = work.job(topic, PLACES)
+    work.run_ok(job)
+    kafka.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
+    until(lambda: kafka.leaders(topic) == 3)
+    kafka.produce(topic, [{"value": f"p{p}", "partition": p} for p in (1, 2)])
+    work.run_ok(job)
+    assert_exactly_once(read_table(work.out), {(0, 0): "a", (1, 0): "p1", (2, 0): "p2"})

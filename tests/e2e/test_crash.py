@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Killed at any moment and at every named step: after recovery each produced row is in
+the table exactly once, whether a reader goes by the log or lists the folder, and nothing
+is left lying about."""
+import random
+import re
+import time
+
+import pytest
+
+from harness import (LONG, ROOT, Stream, assert_exactly_once, log_entries, logged_files, read_files, read_table)
+
+STEPS = ':fromJson("value", "n BIGINT, part STRING, amount DOUBLE", { keep = { "partition", "offset", "value" } })'
+SIGKILLED = -9
+
+
+def named(call):
+    """The step names that the core passes to `call`, as the source text has them."""
+    found = set()
+    for path in sorted((ROOT / "core").rglob("*.c*")):
+        if path.stem not in ("step_kill", "step_none"):
+            found |= set(re.findall(call + r'\(\s*"([a-z_.]+)"', path.read_text()))
+    return sorted(found)
+
+
+def test_forty_kills_at_random_moments_lose_nothing_and_double_nothing(kafka, work):
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    chance, kills = random.Random(seed), 400 if LONG else 40
+    topic = kafka.topic(3)
+    job = work.job(topic, STEPS, trigger=None, partition_by=["part"])
+    stream = Stream(kafka, topic, 3)
+    stream.start()
+    batches = 0
+    for kill in range(kills):
+        run = work.start(job)
+        time.sleep(chance.uniform(0.02, 0.7))  # the moment itself is the test
+        assert run.alive(), f"kill {kill}, seed {seed}: {run.done()!r}"
+        run.kill()
+        batches += len(run.progress())
+        # A reader of the log never meets a doubled row, not even before recovery.
+        by_log = read_files(work.out, logged_files(work.out))
+        places = list(zip(*(by_log[c].to_pylist() for c in ("partition", "offset")))) if by_log.num_rows else []
+        assert len(set(places)) == len(places), f"kill {kill}, seed {seed}: rows doubled in the log"
+        if kill % 8 == 7:
+            # A clean run to the end of what is there: log and folder agree again.
+            work.run_ok(job, "--once")
+            read_table(work.out)
+    produced = stream.stop()
+    work.run_ok(job, "--once")
+    assert_exactly_once(read_table(work.out), produced)
+    assert batches > kills, f"{batches} batches in {kills} runs: the kills came before any work"
+    print(f"{kills} kills, {batches} batches, {len(produced)} rows, log at {max(log_entries(work.out))}")
+
+
+# Thirteen batches: far enough that the log is compacted on the way.
+BATCHES, ROWS = 13, 26
+
+
+@pytest.fixture(scope="module")
+def filled(kafka):
+    topic = kafka.topic(2)
+    produced = {}
+    for p in range(2):
+        values = [f'{{"n":{n},"part":"p{n % 2}","amount":{p}}}' for n in range(ROWS)]
+        kafka.produce_values(topic, p, values)
+        produced.update({(p, n): value for n, value in enumerate(values)})
+    return topic, produced
+
+
+def crash_job(work, topic):
+    return work.job(topic, STEPS, partition_by=["part"], source={"maxOffsetsPerTrigger": 2 * ROWS // BATCHES})
+
+
+# A step may be one of recovery: it is reached only after a kill somewhere else.
+FIRST_KILLS = [None, "sink.written:2", "file.renamed:2", "sink.committed:2"]
+
+
+@pytest.mark.parametrize("step", named("mt_step"))
+def test_a_kill_at_this_step_is_recovered_from(work, filled, step):
+    topic, produced = filled
+    job = crash_job(work, topic)
+    reached = 0
+    for first in FIRST_KILLS:
+        work.out, work.checkpoint = work.dir / f"t{first}", work.dir / f"c{first}"
+        job = crash_job(work, topic)
+        if first and work.run(job, kill=first).code != SIGKILLED:
+            continue
+        for _ in range(3):  # again in the recovery, and again
+            killed = work.run(job, kill=step)
+            assert killed.code in (0, SIGKILLED), repr(killed)
+            reached += killed.code == SIGKILLED
+        work.run_ok(job)
+        assert_exactly_once(read_table(work.out), produced)
+        if reached:
+            break
+    assert reached, f"no run came by {step}"
+
+
+@pytest.mark.parametrize("batch", [9, 10])
+@pytest.mark.parametrize("step", [s for s in named("mt_step") if not s.startswith("start.")])
+def test_a_kill_around_the_compacted_entry_is_recovered_from(work, filled, step, batch):
+    topic, produced = filled
+    job = crash_job(work, topic)
+    killed = work.run(job, kill=f"{step}:{batch}")
+    assert killed.code in (0, SIGKILLED), repr(killed)
+    work.run_ok(job)
+    assert_exactly_once(read_table(work.out), produced)
+    assert sorted(log_entries(work.out)) == list(range(9, BATCHES))
+
+
+@pytest.mark.parametrize("step", named("mt_step_fails"))
+def test_a_full_disk_at_this_call_loses_nothing_and_says_so(work, filled, step):
+    topic, produced = filled
+    job = crash_job(work, topic)
+    failed = work.run(job, fail=f"{step}")
+    if failed.code == 0:  # only in recovery, or only for some batches
+        pytest.fail(f"no run came by {step}")
+    assert failed.code == 10, repr(failed)
+    assert "No space left on device" in failed.err or "disk" in failed.err, failed.err
+    work.run_ok(job)
+    assert_exactly_once(read_table(work.out), produced)
