@@ -7,7 +7,6 @@
  * caller's recovery path would be code that never ran. The protocol survives a kill
  * at any point, so the process says why and ends. Memory that grows with the data
  * is bounded elsewhere, by the batch. */
-#define _GNU_SOURCE /* vasprintf */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

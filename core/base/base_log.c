@@ -3,7 +3,6 @@
  * base_log.c - the log: one write a line to standard error, so that lines of several
  * threads never mix. The query and batch of a line come from its thread, so that no
  * room has to know them to log. */
-#define _GNU_SOURCE /* vasprintf */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>

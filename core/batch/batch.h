@@ -91,18 +91,20 @@ void mt_free(void *p);
 
 /* ---- columns under construction */
 
-/* Fields are public: the JSON reader and generated Lua loops write them directly.
- * Offsets has length+1 entries; validity is NULL until the first null. */
+/* Fields are public: the JSON reader and generated Lua loops write them directly, after
+ * a reserve. Offsets has length+1 entries; validity is NULL until the first null. Past
+ * `length`, bits of validity are 1 and bits of BOOLEAN values are 0: a value that is
+ * there leaves validity alone; who takes rows back restores these bits. */
 struct mt_column {
     enum mt_type type;
-    int32_t precision, scale;  /* DECIMAL */
+    int32_t precision, scale; /* DECIMAL */
     int64_t length, null_count;
-    int64_t capacity;          /* rows that validity, offsets and values have room for */
-    uint8_t *validity;         /* 1 bit a row, 1 = there */
-    int32_t *offsets;          /* STRING, BINARY, ARRAY, MAP */
-    uint8_t *values;           /* fixed width values (BOOLEAN: bits) or the bytes */
-    int64_t values_len;        /* bytes used, STRING and BINARY */
-    int64_t values_cap;        /* bytes there are; 64 more are readable behind them */
+    int64_t capacity;   /* rows that validity, offsets and values have room for */
+    uint8_t *validity;  /* 1 bit a row, 1 = there */
+    int32_t *offsets;   /* STRING, BINARY, ARRAY, MAP */
+    uint8_t *values;    /* fixed width values (BOOLEAN: bits) or the bytes */
+    int64_t values_len; /* bytes used, STRING and BINARY */
+    int64_t values_cap; /* bytes there are; 64 more are readable behind them */
     struct mt_column *children;
     int64_t n_children;
 };
@@ -139,7 +141,7 @@ struct mt_coords {
         char *topic;       /* or the source's name */
         int32_t partition; /* -1: has none */
         int64_t first_row; /* of this run in the source's batch */
-    } *runs;
+    } * runs;
     int64_t *offsets; /* one a row of the source's batch */
     int64_t n_rows;
 };
@@ -206,7 +208,8 @@ _Bool mt_date_parse(const char *text, int64_t len, int32_t *days);
  * date takes the day of now_us. False when it is not a timestamp or a part is out
  * of range. */
 _Bool mt_timestamp_parse(const char *text, int64_t len, int64_t now_us, int64_t *micros);
-/* "2026-11-29" / "2026-11-29 10:00:00.5" / "2026-11-29T10:00:00.500Z": length written, cap >= 40. */
+/* "2026-11-29" / "2026-11-29 10:00:00.5" / "2026-11-29T10:00:00.500Z": length written, cap >= 40.
+ */
 int32_t mt_date_print(int32_t days, char *out);
 int32_t mt_timestamp_print(int64_t micros, char *out);
 int32_t mt_timestamp_print_iso(int64_t micros, char *out);
