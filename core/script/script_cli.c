@@ -4,11 +4,12 @@
  * `require "moontide._host"`. The command line is Lua (moontide.cli); jobs never see this
  * table, since they run in states of their own. */
 #include <errno.h>
+#include <fcntl.h>
+#include <fts.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "columnar/columnar.h"
@@ -60,7 +61,7 @@ static void set_field(lua_State *L, const char *key, const char *text)
 /* ---- the table */
 
 /* run{file=, set=, once=, json=, terminal=, interval_ms=, max_batches=, max_rows=, max_ms=}
- * -> {code=, error=, format=, path=} */
+ * -> {code=, error=, rows=, format=, path=} */
 static int host_run(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -81,6 +82,8 @@ static int host_run(lua_State *L)
     lua_newtable(L);
     lua_pushinteger(L, answer.code);
     lua_setfield(L, -2, "code");
+    lua_pushnumber(L, (lua_Number)answer.rows);
+    lua_setfield(L, -2, "rows");
     set_field(L, "error", answer.error.text[0] ? answer.error.text : NULL);
     set_field(L, "format", answer.format);
     set_field(L, "path", answer.path);
@@ -97,10 +100,10 @@ static int push_failure(lua_State *L, const struct mt_error *err)
     return 3;
 }
 
-static int push_errno(lua_State *L, const char *path)
+static int push_errno(lua_State *L, enum mt_class class_, const char *path)
 {
     struct mt_error err;
-    mt_fail(&err, MT_FATAL, MT_CLASS_MACHINE, "%s: %s", path, strerror(errno));
+    mt_fail(&err, MT_FATAL, class_, "%s: %s", path, strerror(errno));
     return push_failure(L, &err);
 }
 
@@ -110,7 +113,7 @@ static int host_show(lua_State *L)
     struct mt_error err = {0};
     char *json, dir[PATH_MAX];
     if (!realpath(luaL_checkstring(L, 1), dir))
-        return push_errno(L, lua_tostring(L, 1));
+        return push_errno(L, MT_CLASS_CHECKPOINT, lua_tostring(L, 1));
     if (mt_checkpoint_show(dir, &json, &err) != MT_OK)
         return push_failure(L, &err);
     lua_pushstring(L, json);
@@ -123,7 +126,7 @@ static int host_realpath(lua_State *L)
 {
     char path[PATH_MAX];
     if (!realpath(luaL_checkstring(L, 1), path))
-        return push_errno(L, lua_tostring(L, 1));
+        return push_errno(L, MT_CLASS_JOB, lua_tostring(L, 1));
     lua_pushstring(L, path);
     return 1;
 }
@@ -137,15 +140,49 @@ static int host_tempdir(lua_State *L)
     bool made = mkdtemp(dir) != NULL;
     lua_pushstring(L, dir);
     free(dir);
-    return made ? 1 : push_errno(L, lua_tostring(L, -1));
+    return made ? 1 : push_errno(L, MT_CLASS_MACHINE, lua_tostring(L, -1));
 }
 
 /* chdir(dir) -> true, or nil, message, class */
 static int host_chdir(lua_State *L)
 {
     if (chdir(luaL_checkstring(L, 1)) != 0)
-        return push_errno(L, lua_tostring(L, 1));
+        return push_errno(L, MT_CLASS_MACHINE, lua_tostring(L, 1));
     lua_pushboolean(L, true);
+    return 1;
+}
+
+static int by_name(const FTSENT **a, const FTSENT **b)
+{
+    return strcmp((*a)->fts_name, (*b)->fts_name);
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t a = strlen(text), b = strlen(end);
+    return a >= b && strcmp(text + a - b, end) == 0;
+}
+
+/* files(folder, ending) -> list of {name=, bytes=} below it, no hidden ones */
+static int host_files(lua_State *L)
+{
+    char *roots[] = {(char *)luaL_checkstring(L, 1), NULL};
+    const char *ending = luaL_checkstring(L, 2);
+    FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR, by_name);
+    if (!tree)
+        return push_errno(L, MT_CLASS_MACHINE, roots[0]);
+    lua_newtable(L);
+    for (FTSENT *entry; (entry = fts_read(tree));) {
+        if (entry->fts_info != FTS_F || entry->fts_name[0] == '.' ||
+            !ends_with(entry->fts_name, ending))
+            continue;
+        lua_newtable(L);
+        set_field(L, "name", entry->fts_path + strlen(roots[0]) + 1);
+        lua_pushnumber(L, (lua_Number)entry->fts_statp->st_size);
+        lua_setfield(L, -2, "bytes");
+        lua_rawseti(L, -2, (int)lua_objlen(L, -2) + 1);
+    }
+    fts_close(tree);
     return 1;
 }
 
@@ -166,21 +203,12 @@ static int host_isatty(lua_State *L)
     return 1;
 }
 
-/* columns() -> width of the terminal, 80 where there is none */
-static int host_columns(lua_State *L)
-{
-    struct winsize size = {0};
-    bool known = ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    lua_pushinteger(L, known ? size.ws_col : 80);
-    return 1;
-}
-
 static int open_host(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"run", host_run},         {"show", host_show},       {"realpath", host_realpath},
-        {"tempdir", host_tempdir}, {"chdir", host_chdir},     {"versions", host_versions},
-        {"isatty", host_isatty},   {"columns", host_columns}, {NULL, NULL},
+        {"run", host_run},         {"show", host_show},   {"realpath", host_realpath},
+        {"tempdir", host_tempdir}, {"chdir", host_chdir}, {"versions", host_versions},
+        {"isatty", host_isatty},   {"files", host_files}, {NULL, NULL},
     };
     lua_newtable(L);
     luaL_register(L, NULL, functions);
@@ -210,9 +238,21 @@ static int run_cli(lua_State *L)
     return 1;
 }
 
+/* A file opened later must not become "standard output". */
+static void hold_standard_files(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int mt_script_main(int argc, char **argv)
 {
     struct mt_error err = {0};
+    hold_standard_files();
     lua_State *L = mt_lua_new();
     lua_pushcfunction(L, run_cli);
     lua_pushinteger(L, argc);

@@ -28,13 +28,16 @@ enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_clas
 struct mt_watch {
     pthread_mutex_t mutex;
     int64_t entered_ms;       /* by the monotonic clock; 0: outside */
+    const char *query;        /* its name, or NULL */
     const struct mt_run *run; /* the batch, while inside; NULL: the job file is being loaded */
     bool told;
 };
 
 void mt_watch_init(struct mt_watch *watch);
 void mt_watch_deinit(struct mt_watch *watch);
-void mt_watch_enter(struct mt_watch *watch, const struct mt_run *run, int64_t now_ms);
+/* query: its name, or NULL. All is borrowed until mt_watch_leave. */
+void mt_watch_enter(struct mt_watch *watch, const char *query, const struct mt_run *run,
+                    int64_t now_ms);
 void mt_watch_leave(struct mt_watch *watch);
 /* True once for a stay of 10 seconds or more; text then says where it is stuck. */
 bool mt_watch_ask(struct mt_watch *watch, int64_t now_ms, char *text, size_t cap);
@@ -86,6 +89,7 @@ struct mt_run_request {
     int64_t max_ms;      /* stop then at the latest; 0: no limit */
 };
 struct mt_run_answer {
+    int64_t rows;        /* that the script was given */
     int code;            /* of the process */
     char *format, *path; /* of the job's sink; NULL: none, or not loaded */
     struct mt_error error;

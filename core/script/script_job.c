@@ -156,7 +156,7 @@ static enum mt_status open_state(struct mt_script_job *job, struct state *state,
     state->L = mt_lua_new();
     lua_pushcfunction(state->L, load);
     lua_pushlightuserdata(state->L, &loading);
-    mt_watch_enter(job->watch, NULL, mt_clock_mono_us() / 1000);
+    mt_watch_enter(job->watch, NULL, NULL, mt_clock_mono_us() / 1000);
     enum mt_status status = mt_lua_call(state->L, 1, 0, MT_CLASS_JOB, err);
     mt_watch_leave(job->watch);
     if (status != MT_OK) {
@@ -178,7 +178,7 @@ static enum mt_status job_run(void *self, struct mt_run *run, struct mt_error *e
         job->rows += run->inputs[i].array.length;
     lua_rawgeti(state->L, LUA_REGISTRYINDEX, state->run);
     lua_pushnumber(state->L, (lua_Number)(uintptr_t)run);
-    mt_watch_enter(job->watch, run, mt_clock_mono_us() / 1000);
+    mt_watch_enter(job->watch, job->name, run, mt_clock_mono_us() / 1000);
     enum mt_status status = mt_lua_call(state->L, 1, 0, MT_CLASS_SCRIPT, err);
     mt_watch_leave(job->watch);
     return status;

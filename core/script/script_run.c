@@ -12,6 +12,7 @@
  * signal from ending the process. And this one never blocks in a write either: it writes what
  * poll(2) says fits. The first signal only asks: the batch under way is finished. */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -36,6 +37,7 @@ struct run {
     struct mt_outbox *outbox;
     struct mt_watch watch;
     int stop_fd;           /* eventfd: wakes the query's thread */
+    int out_fd;            /* where lines go: standard output */
     pthread_mutex_t mutex; /* of the two below */
     struct mt_query *query;
     bool stopping;
@@ -179,7 +181,9 @@ static enum mt_status run_job(struct run *run, struct mt_error *err)
     apply_request(run, &settings);
     run->answer->format = mt_strdup(settings.sink->type->name);
     run->answer->path = settings.sink->path ? mt_strdup(settings.sink->path) : NULL;
-    return run_settings(run, &settings, err);
+    status = run_settings(run, &settings, err);
+    run->answer->rows = mt_script_job_rows(run->job);
+    return status;
 }
 
 static void *query_thread(void *arg)
@@ -223,7 +227,7 @@ static void write_some(struct screen *screen, struct run *run)
     size_t left = screen->pending.len - screen->sent;
     ssize_t n = (ssize_t)left;
     if (!screen->broken)
-        n = write(STDOUT_FILENO, screen->pending.data + screen->sent,
+        n = write(run->out_fd, screen->pending.data + screen->sent,
                   left < WRITE_BYTES ? left : WRITE_BYTES);
     if (n >= 0) {
         screen->sent += (size_t)n;
@@ -259,7 +263,7 @@ static void attend(struct run *run, struct screen *screen, int signal_fd)
 {
     struct pollfd fds[] = {{.fd = signal_fd, .events = POLLIN},
                            {.fd = mt_outbox_fd(run->outbox), .events = POLLIN},
-                           {.fd = screen->pending.len ? STDOUT_FILENO : -1, .events = POLLOUT}};
+                           {.fd = screen->pending.len ? run->out_fd : -1, .events = POLLOUT}};
     int n = poll(fds, 3, TICK_MS);
     if (fds[0].revents)
         on_signal(run, signal_fd);
@@ -267,6 +271,8 @@ static void attend(struct run *run, struct screen *screen, int signal_fd)
         write_some(screen, run);
     if (fds[1].revents)
         screen->finished = mt_outbox_take(run->outbox, &screen->pending, screen->waiting);
+    if (screen->pending.len)
+        screen->shown[0] = '\0'; /* a batch came between: the waiting begins anew */
     int64_t now_ms = mt_clock_mono_us() / 1000;
     char text[512];
     if (mt_watch_ask(&run->watch, now_ms, text, sizeof text))
@@ -288,11 +294,31 @@ static void attend_to_the_end(struct run *run, int signal_fd)
             stop(run);
         }
     }
-    if (*screen.shown && write(STDOUT_FILENO, ERASE, strlen(ERASE)) < 0)
+    if (*screen.shown && write(run->out_fd, ERASE, strlen(ERASE)) < 0)
         screen.broken = true;
     if (screen.broken && !run->answer->code)
         run->answer->code = MT_CLASS_MACHINE;
     mt_buf_free(&screen.pending);
+}
+
+/* With --json, standard output is for JSON alone: whoever else writes to it (a console sink, a
+ * job's io.write) comes out on standard error. */
+static void claim_output(struct run *run)
+{
+    fflush(stdout);
+    int copy = run->request->json ? fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) : -1;
+    run->out_fd = copy < 0 ? STDOUT_FILENO : copy;
+    if (copy >= 0)
+        dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+static void release_output(struct run *run)
+{
+    fflush(stdout);
+    if (run->out_fd == STDOUT_FILENO)
+        return;
+    dup2(run->out_fd, STDOUT_FILENO);
+    close(run->out_fd);
 }
 
 void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *answer)
@@ -305,7 +331,7 @@ void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *a
     sigaddset(&ours, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ours, &before); /* every later thread inherits it */
     signal(SIGPIPE, SIG_IGN);
-    fflush(stdout);
+    claim_output(&run);
 
     int signal_fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
     run.stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -322,6 +348,7 @@ void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *a
         pthread_join(thread, NULL);
     }
 
+    release_output(&run);
     pthread_mutex_destroy(&run.mutex);
     mt_watch_deinit(&run.watch);
     mt_outbox_free(run.outbox);

@@ -24,9 +24,11 @@ void mt_watch_deinit(struct mt_watch *watch)
     pthread_mutex_destroy(&watch->mutex);
 }
 
-void mt_watch_enter(struct mt_watch *watch, const struct mt_run *run, int64_t now_ms)
+void mt_watch_enter(struct mt_watch *watch, const char *query, const struct mt_run *run,
+                    int64_t now_ms)
 {
     pthread_mutex_lock(&watch->mutex);
+    watch->query = query;
     watch->entered_ms = now_ms;
     watch->run = run;
     watch->told = false;
@@ -35,12 +37,13 @@ void mt_watch_enter(struct mt_watch *watch, const struct mt_run *run, int64_t no
 
 void mt_watch_leave(struct mt_watch *watch)
 {
-    mt_watch_enter(watch, NULL, 0);
+    mt_watch_enter(watch, NULL, NULL, 0);
 }
 
-static void describe(const struct mt_run *run, int64_t spent_ms, char *text, size_t cap)
+static void describe(const struct mt_watch *watch, int64_t now_ms, char *text, size_t cap)
 {
-    int64_t s = spent_ms / 1000;
+    const struct mt_run *run = watch->run;
+    int64_t s = (now_ms - watch->entered_ms) / 1000;
     if (!run) {
         snprintf(text, cap, "the job file has been loading for %" PRId64 " s", s);
         return;
@@ -48,9 +51,10 @@ static void describe(const struct mt_run *run, int64_t spent_ms, char *text, siz
     int64_t n = run->n_steps;
     const char *step = n > 0 && n <= run->max_steps ? run->steps[n - 1].name : NULL;
     snprintf(text, cap,
-             "batch %" PRId64 " has been inside the script for %" PRId64 " s%s%s; if it hangs, "
+             "%s%sbatch %" PRId64 " has been inside the script for %" PRId64 " s%s%s; if it hangs, "
              "interrupt twice: the batch is not committed and runs again after a restart",
-             run->batch_id, s, step ? ", last step begun: " : "", step ? step : "");
+             watch->query ? watch->query : "", watch->query ? ": " : "", run->batch_id, s,
+             step ? ", last step begun: " : "", step ? step : "");
 }
 
 bool mt_watch_ask(struct mt_watch *watch, int64_t now_ms, char *text, size_t cap)
@@ -59,7 +63,7 @@ bool mt_watch_ask(struct mt_watch *watch, int64_t now_ms, char *text, size_t cap
     bool tell = watch->entered_ms && !watch->told && now_ms - watch->entered_ms >= PATIENCE_MS;
     if (tell) {
         watch->told = true;
-        describe(watch->run, now_ms - watch->entered_ms, text, cap);
+        describe(watch, now_ms, text, cap);
     }
     pthread_mutex_unlock(&watch->mutex);
     return tell;

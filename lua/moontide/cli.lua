@@ -41,7 +41,7 @@ local function add_set(command)
 end
 
 local function add_job(command)
-  command:argument("job", "The job file (Lua)."):argname "JOB.lua"
+  command:argument("JOB.lua", "The job file."):target "job"
 end
 
 local function version()
@@ -92,7 +92,7 @@ local function add_ckpt(parser)
   local show = ckpt:command("show")
     :summary "Say what a checkpoint holds; also while its query runs."
     :description "Query, last plan and commit, offsets, script, sink, and how to start again."
-  show:argument("dir", "The checkpoint's folder (checkpointLocation)."):argname "DIR"
+  show:argument("DIR", "The checkpoint's folder (checkpointLocation)."):target "dir"
   show:flag("--json", "All of it, as one JSON object.")
 end
 
@@ -163,6 +163,7 @@ end
 --- Lua specs, on busted inside this program: `moontide spec FILE…`. Not for users.
 local function spec(argv)
   arg = { [0] = "spec", unpack(argv, 2) } -- luacheck: globals arg
+  require "moontide" -- once: busted loads modules anew for each file, and C types stay declared
   local ok, why = pcall(require "busted.runner", { standalone = false })
   if ok then
     return 0

@@ -38,10 +38,10 @@ static bool ask(int64_t now_ms)
 static void tells_after_ten_seconds_and_once(void **state)
 {
     (void)state;
-    mt_watch_enter(&watch, &run, 1000);
+    mt_watch_enter(&watch, "paid", &run, 1000);
     assert_false(ask(10999));
     assert_true(ask(11000));
-    assert_non_null(strstr(text, "batch 41"));
+    assert_non_null(strstr(text, "paid: batch 41"));
     assert_non_null(strstr(text, "10 s"));
     assert_non_null(strstr(text, "filter"));
     assert_false(ask(60000));
@@ -51,7 +51,7 @@ static void says_nothing_outside(void **state)
 {
     (void)state;
     assert_false(ask(60000));
-    mt_watch_enter(&watch, &run, 1000);
+    mt_watch_enter(&watch, "paid", &run, 1000);
     mt_watch_leave(&watch);
     assert_false(ask(60000));
 }
@@ -59,10 +59,10 @@ static void says_nothing_outside(void **state)
 static void tells_again_for_another_batch(void **state)
 {
     (void)state;
-    mt_watch_enter(&watch, &run, 1000);
+    mt_watch_enter(&watch, "paid", &run, 1000);
     assert_true(ask(20000));
     mt_watch_leave(&watch);
-    mt_watch_enter(&watch, &run, 30000);
+    mt_watch_enter(&watch, "paid", &run, 30000);
     assert_false(ask(39999));
     assert_true(ask(40000));
 }
@@ -70,7 +70,7 @@ static void tells_again_for_another_batch(void **state)
 static void tells_of_a_job_file_that_loads_for_ever(void **state)
 {
     (void)state;
-    mt_watch_enter(&watch, NULL, 1000);
+    mt_watch_enter(&watch, NULL, NULL, 1000);
     assert_true(ask(13000));
     assert_non_null(strstr(text, "loading for 12 s"));
 }
