@@ -193,8 +193,8 @@ static inline bool mt_array_is_null(const struct ArrowArray *a, int64_t row)
 
 /* ---- text of values, as Spark prints and reads them (session time zone UTC) */
 
-/* Adds the value as Spark's cast to STRING does: 2026-11-29 10:00:00.5, 1.0E10,
- * [1, 2], {1, x}, {k -> 1}; null as "NULL" (Spark's show()). */
+/* Adds the value as Spark's show() does: 2026-11-29 10:00:00.5, 1.0E10, [1, 2], {1, x},
+ * {k -> 1}, BINARY as [68 69], null as NULL (inside lists too). */
 void mt_value_print(const struct ArrowSchema *field, const struct ArrowArray *array, int64_t row,
                     struct mt_buf *buf);
 #endif

@@ -22,4 +22,43 @@ static inline bool mt_bit(const void *bits, int64_t i)
 {
     return ((const uint8_t *)bits)[i >> 3] >> (i & 7) & 1;
 }
+
+/* ---- the calendar: proleptic Gregorian, year 0 is 1 BC */
+static inline int64_t mt_floor_div(int64_t a, int64_t b) /* b > 0 */
+{
+    return a / b - (a % b < 0);
+}
+struct mt_day {
+    int64_t year;
+    int month, day; /* from 1 */
+};
+int64_t mt_day_number(int64_t year, int month, int day); /* days since 1970-01-01 */
+struct mt_day mt_day_of(int64_t number);
+bool mt_day_exists(int64_t year, int64_t month, int64_t day);
+
+/* ---- text being read: [at, end) */
+struct mt_text {
+    const char *at, *end;
+};
+struct mt_text mt_text_trimmed(const char *text, int64_t len); /* blanks and controls off */
+/* Reads all digits that follow: `least` to `most` of them, else false. */
+bool mt_text_digits(struct mt_text *text, int least, int most, int64_t *value);
+bool mt_text_accept(struct mt_text *text, char sign);
+
+/* ---- time zones: a fixed offset, or the rules of a region */
+struct mt_region;
+struct mt_zone {
+    int32_t offset;                 /* seconds east of UTC, when region is NULL */
+    const struct mt_region *region; /* lives until the process ends */
+};
+/* Reads what Java's ZoneId knows: Z, +h[h][:m[m][:ss]], +hhmm[ss], UTC, GMT, UT, these
+ * with an offset, a region ("Europe/Paris") or a short id ("PST"). */
+bool mt_zone_parse(const char *text, int64_t len, struct mt_zone *zone);
+int32_t mt_zone_offset_at(const struct mt_zone *zone, int64_t utc_s);
+/* At a local time; what a switch skips or repeats counts by the offset before it. */
+int32_t mt_zone_offset_at_local(const struct mt_zone *zone, int64_t local_s);
+/* The region of this name in the system's time zone files, or NULL. */
+const struct mt_region *mt_region_find(const char *name);
+/* `local`: at is a local time. */
+int32_t mt_region_offset(const struct mt_region *region, int64_t at, bool local);
 #endif
