@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#define MT_VERSION "0.1.0"
 #define MT_NODISCARD __attribute__((warn_unused_result))
 #define MT_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #ifdef __cplusplus

@@ -31,8 +31,6 @@ struct mt_run {
 };
 
 #ifndef MT_CDEF
-#define MT_VERSION "0.1.0"
-
 struct mt_job {
     void *self;
     /* Runs the script's steps once over run->inputs and sets run->output. REJECT or FATAL:

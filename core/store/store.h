@@ -5,7 +5,9 @@
  * nothing of what a plan says, except its "bundle" field (for keeping bundles).
  *
  * Databases: meta (text keys), plans, calls, commits (8-byte big-endian batch
- * ids), bundles (hash). Every value is xxh3-64 of the rest, then the rest. */
+ * ids), bundles (hash). Every value is xxh3-64 of database, key and rest, then the
+ * rest: a record found under another key is as damaged as a changed one. Opening
+ * checks every page and every value (store_check.c). */
 #ifndef MT_STORE_H
 #define MT_STORE_H
 
@@ -17,10 +19,10 @@ struct mt_store;
 enum mt_record { MT_RECORD_PLAN, MT_RECORD_CALLS, MT_RECORD_COMMIT };
 
 struct mt_store_options {
-    const char *dir;       /* absolute */
-    const char *run_id;    /* for the owner file's message */
-    int64_t map_bytes;     /* first map size; 0: 16 MiB */
-    int64_t keep;          /* plans and commits kept; 0: 100 */
+    const char *dir;    /* absolute */
+    const char *run_id; /* for the owner file's message */
+    int64_t map_bytes;  /* first map size; 0: 16 MiB */
+    int64_t keep;       /* plans and commits kept; 0: 100 */
 };
 
 /* Opens a checkpoint to own it, or makes a new one (built in DIR.new, first
@@ -37,7 +39,8 @@ void mt_store_close(struct mt_store *store); /* NULL is fine */
 
 const char *mt_store_query_id(const struct mt_store *store);
 
-/* Text facts beside the batches: "start.<source>", "options", "marker". Durable on return.
+/* Text facts beside the batches: "start.<source>", "options", "marker". Durable on return;
+ * an older value is replaced.
  * get: *found false when there is none; value is NUL-terminated in *value (appended). */
 enum mt_status mt_store_meta_put(struct mt_store *store, const char *key, const char *value,
                                  struct mt_error *err) MT_NODISCARD;
@@ -53,8 +56,9 @@ enum mt_status mt_store_get(struct mt_store *store, enum mt_record kind, int64_t
 
 /* One durable transaction each. A full map is grown (readers closed first) and the
  * same write done again. RETRY never; MT_CLASS_MACHINE FATAL when the disk is full.
- * plan_put replaces a plan of the same id only while it has no commit. The bundle
- * is stored if its hash is new, and dropped when no kept plan names it. */
+ * plan_put takes the batch after the last commit and replaces a plan of the same id,
+ * which has no commit; its JSON names the bundle. The bundle is stored if its hash is
+ * new, and dropped when no kept plan names it. calls_put replaces calls of its id. */
 enum mt_status mt_store_plan_put(struct mt_store *store, int64_t id, const char *json,
                                  const char *bundle_hash, const char *bundle, size_t bundle_len,
                                  struct mt_error *err) MT_NODISCARD;
@@ -71,9 +75,10 @@ enum mt_status mt_store_bundle_get(struct mt_store *store, const char *hash, str
 enum mt_status mt_store_ensure_space(struct mt_store *store, struct mt_error *err) MT_NODISCARD;
 /* {"bytes":…,"mapBytes":…,"owner":"…","running":true|false,…} for ckpt show; caller frees. */
 char *mt_store_describe(struct mt_store *store);
-/* Checks one stored value (hash, then rest): the reader of outside bytes. NULL when
- * damaged, else the rest and its length. */
-const char *mt_store_unwrap(const void *bytes, size_t len, size_t *rest);
+/* Checks one value (hash, then rest) stored under key in database ("plans", ...): the
+ * reader of outside bytes. NULL when damaged, else the rest and its length. */
+const char *mt_store_unwrap(const char *database, const void *key, size_t key_len,
+                            const void *bytes, size_t len, size_t *rest);
 const char *mt_lmdb_version(void);
 #endif
 #endif

@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * store.c - opening a checkpoint: new, existing, owned by another, not one at all.
+ *
+ * The query id decides everything later: by it destinations know which batches they
+ * hold. A checkpoint that silently became a new one would write every row again. So a
+ * folder is initialised only when it is empty or not there, and a new checkpoint is
+ * whole before it has its name: built in DIR.new, made durable, renamed. What a crash
+ * leaves as DIR.new never had an owner that committed anything, and is built again. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/step.h"
+#include "store/store_int.h"
+
+enum { FORMAT = 1, KEEP = 100, TRIES = 10 };
+enum { SPACE_LEAST = 64 << 10 }; /* LMDB copies every page on the way to a changed one */
+
+static const char *const our_files[] = {"owner", "data.mdb", "lock.mdb"};
+
+enum found { FOUND_NOTHING, FOUND_EMPTY, FOUND_FILES, FOUND_DATA };
+
+/* ---- folders */
+
+static enum mt_status look(const char *dir, enum found *found, struct mt_error *err)
+{
+    *found = FOUND_NOTHING;
+    DIR *entries = opendir(dir);
+    if (!entries)
+        return errno == ENOENT ? MT_OK : mt_store_fail(dir, errno, "opening the folder", err);
+    *found = FOUND_EMPTY;
+    for (struct dirent *entry; (entry = readdir(entries));) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+            continue;
+        if (strcmp(entry->d_name, "data.mdb") == 0)
+            *found = FOUND_DATA;
+        else if (*found == FOUND_EMPTY)
+            *found = FOUND_FILES;
+    }
+    closedir(entries);
+    return MT_OK;
+}
+
+static int sync_path(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int code = fd < 0 || fsync(fd) != 0 ? errno : 0;
+    if (fd >= 0)
+        close(fd);
+    return code;
+}
+
+static int sync_parent(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *parent = slash == path ? mt_strdup("/") : mt_strndup(path, (size_t)(slash - path));
+    int code = sync_path(parent);
+    free(parent);
+    return code;
+}
+
+/* Makes the folders above path, durably. */
+static int make_parents(const char *path)
+{
+    int code = 0;
+    char *at = mt_strdup(path);
+    for (char *slash = strchr(at + 1, '/'); slash && code == 0; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(at, 0777) == 0)
+            code = sync_parent(at);
+        else if (errno != EEXIST)
+            code = errno;
+        *slash = '/';
+    }
+    free(at);
+    return code;
+}
+
+static bool is_ours(const char *name)
+{
+    for (size_t i = 0; i < sizeof our_files / sizeof our_files[0]; i++)
+        if (strcmp(name, our_files[i]) == 0)
+            return true;
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+static bool only_ours(const char *dir)
+{
+    bool ours = true;
+    DIR *entries = opendir(dir);
+    if (!entries)
+        return false;
+    for (struct dirent *entry; ours && (entry = readdir(entries));)
+        ours = is_ours(entry->d_name);
+    closedir(entries);
+    return ours;
+}
+
+static int remove_in(const char *dir, const char *name)
+{
+    char *path = mt_format("%s/%s", dir, name);
+    int code = unlink(path) == 0 || errno == ENOENT ? 0 : errno;
+    free(path);
+    return code;
+}
+
+/* A DIR.new beside a whole DIR: left by a crash before DIR came from elsewhere. */
+static void remove_leftover(const char *dir)
+{
+    struct mt_error ignored;
+    int fd = -1;
+    char *building = mt_format("%s.new", dir);
+    if (only_ours(building) && mt_store_owner_lock(building, "", &fd, &ignored) == MT_OK &&
+        fd >= 0) {
+        for (size_t i = 0; i < sizeof our_files / sizeof our_files[0]; i++)
+            remove_in(building, our_files[i]);
+        rmdir(building);
+        close(fd);
+    }
+    free(building);
+}
+
+/* ---- a new checkpoint */
+
+struct fact {
+    const char *key, *value;
+};
+
+static int put_facts_in(struct store_env *env, MDB_txn *txn, void *ctx, struct mt_error *err)
+{
+    (void)err;
+    int code = 0;
+    for (const struct fact *fact = ctx; fact->key && code == 0; fact++) {
+        MDB_val key = {strlen(fact->key), (void *)fact->key};
+        code = mt_store_value_put(env, txn, STORE_META, &key, fact->value, strlen(fact->value));
+    }
+    return code;
+}
+
+static int put_first_facts(struct store_env *env, struct mt_error *err)
+{
+    char query_id[37], created[32], format[12];
+    time_t now = (time_t)(mt_clock_ms() / 1000);
+    struct tm utc;
+    mt_uuid(query_id);
+    gmtime_r(&now, &utc);
+    strftime(created, sizeof created, "%Y-%m-%dT%H:%M:%SZ", &utc);
+    snprintf(format, sizeof format, "%d", FORMAT);
+    struct fact facts[] = {
+        {"query.id", query_id}, {"format", format}, {"version", MT_VERSION},
+        {"created", created},   {NULL, NULL},
+    };
+    return mt_store_write(env, "store.first", -1, put_facts_in, facts, err);
+}
+
+/* Everything in `building`, durable; its owner file is locked by us. */
+static enum mt_status build(const char *building, int64_t map_bytes, struct mt_error *err)
+{
+    struct store_env *env;
+    if (!only_ours(building))
+        return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                       "%s is where a new checkpoint is built, and it holds other files: move them "
+                       "away",
+                       building);
+    int code = remove_in(building, "data.mdb");
+    if (code == 0)
+        code = remove_in(building, "lock.mdb");
+    if (code != 0)
+        return mt_store_fail(building, code, "removing what a crash left", err);
+    if (mt_store_env_open(building, false, true, map_bytes, &env, err) != MT_OK)
+        return MT_FATAL;
+    code = put_first_facts(env, err);
+    mt_store_env_close(env);
+    char *data = mt_format("%s/data.mdb", building);
+    if (code == 0)
+        code = sync_path(data);
+    if (code == 0)
+        code = sync_path(building);
+    free(data);
+    return mt_store_fail(building, code, "making a new checkpoint", err);
+}
+
+/* *again: another process came in between, look again. */
+static enum mt_status give_name(const char *building, const char *dir, bool *again,
+                                struct mt_error *err)
+{
+    mt_step("store.built", -1);
+    if (rename(building, dir) == 0) {
+        mt_step("store.renamed", -1);
+        return mt_store_fail(dir, sync_parent(dir), "making its name durable", err);
+    }
+    *again = errno == ENOTEMPTY || errno == EEXIST || errno == ENOENT;
+    if (*again)
+        return MT_OK;
+    if (errno == EBUSY || errno == EXDEV)
+        return mt_fail(
+            err, MT_FATAL, MT_CLASS_CHECKPOINT,
+            "checkpoint %s is a mount point, which a new checkpoint cannot replace: give "
+            "checkpointLocation a folder inside it",
+            dir);
+    return mt_store_fail(dir, errno, "giving the new checkpoint its name", err);
+}
+
+static enum mt_status create(const struct mt_store_options *options, const char *dir, int *owner,
+                             bool *again, struct mt_error *err)
+{
+    char *building = mt_format("%s.new", dir);
+    enum mt_status status = MT_OK;
+    int code = make_parents(dir);
+    *owner = -1;
+    if (code == 0 && mkdir(building, 0777) != 0 && errno != EEXIST)
+        code = errno;
+    if (code != 0)
+        status = mt_store_fail(dir, code, "making its folder", err);
+    if (status == MT_OK)
+        status = mt_store_owner_lock(building, options->run_id, owner, err);
+    *again = status == MT_OK && *owner < 0;
+    if (status == MT_OK && !*again)
+        status = build(building, options->map_bytes, err);
+    if (status == MT_OK && !*again)
+        status = give_name(building, dir, again, err);
+    if ((status != MT_OK || *again) && *owner >= 0)
+        close(*owner);
+    free(building);
+    return status;
+}
+
+/* ---- an existing one */
+
+static enum mt_status fact(struct mt_store *store, const char *key, char *out, size_t cap,
+                           struct mt_error *err)
+{
+    struct mt_buf value = {0};
+    bool found;
+    enum mt_status status = mt_store_meta_get(store, key, &value, &found, err);
+    if (status == MT_OK && (!found || value.len >= cap))
+        status = mt_store_damaged(store->dir, err, "it has no readable \"%s\"", key);
+    if (status == MT_OK)
+        snprintf(out, cap, "%s", value.data);
+    mt_buf_free(&value);
+    return status;
+}
+
+static enum mt_status read_identity(struct mt_store *store, struct mt_error *err)
+{
+    char format[12], version[32];
+    if (fact(store, "format", format, sizeof format, err) != MT_OK ||
+        fact(store, "version", version, sizeof version, err) != MT_OK ||
+        fact(store, "query.id", store->query_id, sizeof store->query_id, err) != MT_OK)
+        return MT_FATAL;
+    if (atoi(format) != FORMAT)
+        return mt_fail(
+            err, MT_FATAL, MT_CLASS_CHECKPOINT,
+            "checkpoint %s has format %s, made by Moontide %s; this is Moontide %s, which "
+            "reads format %d: use the version that made it",
+            store->dir, format, version, MT_VERSION, FORMAT);
+    if (strlen(store->query_id) != 36)
+        return mt_store_damaged(store->dir, err, "its query id is not one");
+    return MT_OK;
+}
+
+/* Takes owner_fd (-1: a reader), on failure too. */
+static enum mt_status open_data(const char *dir, const struct mt_store_options *options,
+                                int owner_fd, struct mt_store **out, struct mt_error *err)
+{
+    struct mt_store *store = mt_alloc(sizeof *store);
+    store->dir = mt_strdup(dir);
+    store->owner_fd = owner_fd;
+    store->keep = options->keep > 0 ? options->keep : KEEP;
+    enum mt_status status =
+        mt_store_env_open(dir, owner_fd < 0, false, options->map_bytes, &store->env, err);
+    if (status == MT_OK)
+        status = read_identity(store, err);
+    if (status == MT_OK)
+        *out = store;
+    else
+        mt_store_close(store);
+    return status;
+}
+
+static enum mt_status not_a_checkpoint(const char *dir, struct mt_error *err)
+{
+    return mt_fail(
+        err, MT_FATAL, MT_CLASS_CHECKPOINT,
+        "%s holds files and no data.mdb: it is not a checkpoint, or its data is gone. It is "
+        "left as it is, since beginning anew would write every row again. Give "
+        "checkpointLocation an empty or a new folder, or put back a copy made by "
+        "`moontide ckpt backup`",
+        dir);
+}
+
+/* One look and what follows from it. *again: the folder changed meanwhile. */
+static enum mt_status open_once(const struct mt_store_options *options, const char *dir,
+                                struct mt_store **out, bool *fresh, bool *again,
+                                struct mt_error *err)
+{
+    enum found found;
+    int owner;
+    *again = false;
+    if (look(dir, &found, err) != MT_OK)
+        return MT_FATAL;
+    if (found == FOUND_FILES)
+        return not_a_checkpoint(dir, err);
+    *fresh = found != FOUND_DATA;
+    enum mt_status status = *fresh ? create(options, dir, &owner, again, err)
+                                   : mt_store_owner_lock(dir, options->run_id, &owner, err);
+    if (status != MT_OK)
+        return status;
+    *again |= owner < 0;
+    if (*again)
+        return MT_OK;
+    if (!*fresh)
+        remove_leftover(dir);
+    return open_data(dir, options, owner, out, err);
+}
+
+static char *without_slash(const char *dir)
+{
+    size_t len = strlen(dir);
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    return mt_strndup(dir, len);
+}
+
+enum mt_status mt_store_open(const struct mt_store_options *options, struct mt_store **out,
+                             bool *fresh, struct mt_error *err)
+{
+    char *dir = without_slash(options->dir);
+    bool again = true;
+    enum mt_status status = mt_store_local_disk(dir, err);
+    for (int i = 0; i < TRIES && status == MT_OK && again; i++)
+        status = open_once(options, dir, out, fresh, &again, err);
+    if (status == MT_OK && again)
+        status = mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                         "checkpoint %s is made and removed by other processes; try again", dir);
+    free(dir);
+    return status;
+}
+
+enum mt_status mt_store_open_read(const char *dir, struct mt_store **out, struct mt_error *err)
+{
+    struct mt_store_options options = {0};
+    char *plain = without_slash(dir);
+    enum found found;
+    enum mt_status status = look(plain, &found, err);
+    if (status == MT_OK && found == FOUND_FILES)
+        status = not_a_checkpoint(plain, err);
+    else if (status == MT_OK && found != FOUND_DATA)
+        status = mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT, "there is no checkpoint in %s", plain);
+    if (status == MT_OK)
+        status = open_data(plain, &options, -1, out, err);
+    free(plain);
+    return status;
+}
+
+void mt_store_close(struct mt_store *store)
+{
+    if (!store)
+        return;
+    if (store->env)
+        mt_store_env_close(store->env);
+    if (store->owner_fd >= 0)
+        close(store->owner_fd); /* last: it lets the next owner in */
+    free(store->dir);
+    free(store);
+}
+
+const char *mt_store_query_id(const struct mt_store *store)
+{
+    return store->query_id;
+}
+
+/* ---- room */
+
+static int64_t needed_bytes(const struct mt_store *store)
+{
+    return 2 * (store->last_batch_bytes + SPACE_LEAST);
+}
+
+static int64_t free_map(const struct mt_store *store)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    mdb_env_info(store->env->lmdb, &info);
+    mdb_env_stat(store->env->lmdb, &stat);
+    return (int64_t)info.me_mapsize - (int64_t)(info.me_last_pgno + 1) * stat.ms_psize;
+}
+
+enum mt_status mt_store_ensure_space(struct mt_store *store, struct mt_error *err)
+{
+    struct statvfs fs;
+    int64_t needed = needed_bytes(store);
+    while (free_map(store) < needed) {
+        int code = mt_store_grow(store->env);
+        if (code != 0)
+            return mt_store_fail(store->dir, code, "growing its map", err);
+    }
+    if (statvfs(store->dir, &fs) != 0)
+        return mt_store_fail(store->dir, errno, "asking for free space", err);
+    int64_t there = (int64_t)fs.f_bavail * (int64_t)fs.f_frsize;
+    if (mt_step_fails("store.space", -1))
+        there = 0;
+    if (there < needed)
+        return mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
+                       "checkpoint %s: its disk has %" PRId64 " bytes left and the next batch may "
+                       "need %" PRId64
+                       ". No batch was begun, the last commit stands: make room and "
+                       "start again",
+                       store->dir, there, needed);
+    return MT_OK;
+}
+
+/* ---- what it is, for people */
+
+static int64_t file_bytes(const struct mt_store *store)
+{
+    struct stat st;
+    char *path = mt_format("%s/data.mdb", store->dir);
+    int64_t bytes = stat(path, &st) == 0 ? (int64_t)st.st_size : 0;
+    free(path);
+    return bytes;
+}
+
+static int count_in(struct store_env *env, MDB_txn *txn, void *ctx, struct mt_error *err)
+{
+    size_t *counts = ctx;
+    (void)err;
+    for (int i = 0; i < STORE_DATABASES; i++) {
+        MDB_stat stat;
+        int code = mdb_stat(txn, env->dbis[i], &stat);
+        if (code != 0)
+            return code;
+        counts[i] = stat.ms_entries;
+    }
+    return 0;
+}
+
+static void add_fact(struct mt_buf *json, struct mt_store *store, const char *name, const char *key)
+{
+    struct mt_error ignored;
+    char value[64] = "";
+    if (fact(store, key, value, sizeof value, &ignored) != MT_OK)
+        value[0] = '\0';
+    mt_buf_addf(json, ",\"%s\":", name);
+    mt_buf_add_json(json, value, strlen(value));
+}
+
+char *mt_store_describe(struct mt_store *store)
+{
+    struct mt_buf json = {0};
+    struct mt_error ignored;
+    MDB_envinfo info;
+    size_t counts[STORE_DATABASES] = {0};
+    bool running;
+    char *owner = mt_store_owner_read(store->dir, &running);
+    mdb_env_info(store->env->lmdb, &info);
+    mt_store_read(store->env, count_in, counts, &ignored);
+    mt_buf_addf(&json, "{\"bytes\":%" PRId64 ",\"mapBytes\":%zu,\"owner\":", file_bytes(store),
+                info.me_mapsize);
+    mt_buf_add_json(&json, owner, strlen(owner));
+    mt_buf_addf(&json, ",\"running\":%s", running || store->owner_fd >= 0 ? "true" : "false");
+    add_fact(&json, store, "created", "created");
+    add_fact(&json, store, "createdBy", "version");
+    for (int i = STORE_PLANS; i < STORE_DATABASES; i++)
+        mt_buf_addf(&json, ",\"%s\":%zu", mt_store_names[i], counts[i]);
+    mt_buf_adds(&json, "}");
+    free(owner);
+    return json.data;
+}
