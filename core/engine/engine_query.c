@@ -392,7 +392,7 @@ enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_tur
         return MT_OK;
     if (status != MT_RETRY) {
         if (query->plan.id >= 0)
-            mt_fail_within(err, status, "batch %lld", (long long)query->plan.id);
+            mt_fail_within(err, status, "batch %lld: ", (long long)query->plan.id);
         snprintf(query->status, sizeof query->status, "Terminated with exception: %.250s", err->text);
         query->phase = PHASE_ENDED;
         *turn = MT_TURN_ENDED;
