@@ -95,7 +95,7 @@ static void add_source(struct mt_buf *buf, const struct mt_query *query, int64_t
     double part = f->rows > 0 ? (double)rows / (double)f->rows : 0;
     mt_buf_adds(buf, i ? ",{" : "{");
     add_member(buf, "description", json_object_get(about, "description"));
-    add_position(buf, "startOffset", span->start);
+    add_position(buf, "startOffset", query->plan.id > 0 ? span->start : NULL); /* as Spark */
     add_position(buf, "endOffset", span->end);
     add_position(buf, "latestOffset", span->latest);
     mt_buf_addf(buf, ",\"numInputRows\":%lld", (long long)rows);
