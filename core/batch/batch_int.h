@@ -28,6 +28,10 @@ static inline int64_t mt_floor_div(int64_t a, int64_t b) /* b > 0 */
 {
     return a / b - (a % b < 0);
 }
+static inline int64_t mt_floor_mod(int64_t a, int64_t b) /* 0 .. b-1 */
+{
+    return a % b + (a % b < 0 ? b : 0);
+}
 struct mt_day {
     int64_t year;
     int month, day; /* from 1 */

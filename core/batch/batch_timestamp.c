@@ -128,7 +128,7 @@ _Bool mt_timestamp_parse(const char *text, int64_t len, int64_t now_us, int64_t 
 static int32_t print_seconds(int64_t micros, char between, char *out)
 {
     int64_t days = mt_floor_div(micros, DAY_US);
-    int second = (int)((micros - days * DAY_US) / SECOND_US);
+    int second = (int)(mt_floor_mod(micros, DAY_US) / SECOND_US);
     int32_t len = mt_date_print((int32_t)days, out);
     return len + sprintf(out + len, "%c%02d:%02d:%02d", between, second / 3600, second / 60 % 60,
                          second % 60);
@@ -137,7 +137,7 @@ static int32_t print_seconds(int64_t micros, char between, char *out)
 int32_t mt_timestamp_print(int64_t micros, char *out)
 {
     int32_t len = print_seconds(micros, ' ', out);
-    int fraction_us = (int)(micros - mt_floor_div(micros, SECOND_US) * SECOND_US);
+    int fraction_us = (int)mt_floor_mod(micros, SECOND_US);
     if (fraction_us == 0)
         return len;
     len += sprintf(out + len, ".%06d", fraction_us);
@@ -150,7 +150,7 @@ int32_t mt_timestamp_print(int64_t micros, char *out)
 int32_t mt_timestamp_print_iso(int64_t micros, char *out)
 {
     int32_t len = print_seconds(micros, 'T', out);
-    int fraction_us = (int)(micros - mt_floor_div(micros, SECOND_US) * SECOND_US);
+    int fraction_us = (int)mt_floor_mod(micros, SECOND_US);
     if (fraction_us % 1000 == 0)
         return len + sprintf(out + len, ".%03dZ", fraction_us / 1000);
     return len + sprintf(out + len, ".%06dZ", fraction_us);
