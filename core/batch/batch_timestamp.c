@@ -48,33 +48,14 @@ static bool time_of_day(struct mt_text *t, struct clock *clock)
     return mt_text_digits(t, 1, 2, &clock->hour) && after_hour(t, clock);
 }
 
-/* "y{4,6}[-m[-d[( |T)time]]]"; *days is filled. */
 static bool date_and_time(struct mt_text *t, int64_t *days, struct clock *clock)
 {
-    int64_t year, month = 1, day = 1;
-    bool negative = mt_text_accept(t, '-');
-    if (!negative)
-        mt_text_accept(t, '+');
-    if (!mt_text_digits(t, 4, 6, &year))
+    bool whole;
+    if (!mt_text_date(t, 6, days, &whole))
         return false;
-    if (mt_text_accept(t, '-')) {
-        if (!mt_text_digits(t, 1, 2, &month))
-            return false;
-        if (mt_text_accept(t, '-')) {
-            if (!mt_text_digits(t, 1, 2, &day))
-                return false;
-            bool more = mt_text_accept(t, ' ') || mt_text_accept(t, 'T');
-            if (more ? !time_of_day(t, clock) : t->at != t->end)
-                return false;
-        } else if (t->at != t->end) {
-            return false;
-        }
-    } else if (t->at != t->end) {
-        return false;
-    }
-    year = negative ? -year : year;
-    *days = mt_day_number(year, (int)month, (int)day);
-    return mt_day_exists(year, month, day);
+    if (whole && (mt_text_accept(t, ' ') || mt_text_accept(t, 'T')))
+        return time_of_day(t, clock);
+    return t->at == t->end;
 }
 
 /* "10:15" and "T10": a time of an unsaid day. */
