@@ -157,7 +157,7 @@ static int escape_char(const uint8_t *p, char cap16[16], size_t *taken)
     if (*p == '"' || *p == '\\')
         return sprintf(cap16, "\\%c", *p);
     if (*p >= '\b' && *p <= '\r' && *p != '\v')
-        return sprintf(cap16, "\\%c", "btn vfr"[*p - '\b']);
+        return sprintf(cap16, "\\%c", "btnvfr"[*p - '\b']);
     if (*p < ' ')
         return sprintf(cap16, "\\u%04X", *p);
     if (*p < 0xed)
