@@ -341,6 +341,30 @@ static void a_bit_flipped_anywhere_is_refused_or_not_used(void **unused)
     assert_true(tally.n[REFUSED] > tally.at / 10);
 }
 
+/* Its newest record says that the root of the main tree may be written over. */
+static bool free_what_is_used(size_t i, char *bytes, size_t *len)
+{
+    (void)len;
+    uint64_t ids[2], free_root, main_root;
+    uint16_t lower, slot, key_len;
+    memcpy(ids, bytes + 144, 8), memcpy(ids + 1, bytes + 4096 + 144, 8);
+    const char *head = bytes + (ids[1] > ids[0] ? 4096 : 0);
+    memcpy(&free_root, head + 80, 8), memcpy(&main_root, head + 128, 8);
+    char *page = bytes + free_root * 4096;
+    memcpy(&lower, page + 12, 2);
+    memcpy(&slot, page + lower - 2, 2); /* its last node: key, how many, pages */
+    memcpy(&key_len, page + slot + 6, 2);
+    memcpy(page + slot + 8 + key_len, (uint64_t[]){1, main_root}, 16);
+    return i == 0;
+}
+
+static void a_free_list_that_names_a_used_page_is_refused(void **unused)
+{
+    (void)unused;
+    struct tally tally = run_cases(free_what_is_used);
+    assert_int_equal(tally.n[REFUSED], 1);
+}
+
 static bool nonsense(size_t i, char *bytes, size_t *len)
 {
     uint64_t x = 88172645463325252u + i;
@@ -404,6 +428,7 @@ int main(void)
         cmocka_unit_test(a_bit_flipped_in_a_head_page_is_refused_or_harmless),
         cmocka_unit_test(a_bit_flipped_in_a_page_head_is_refused_or_not_used),
         cmocka_unit_test(a_bit_flipped_anywhere_is_refused_or_not_used),
+        cmocka_unit_test(a_free_list_that_names_a_used_page_is_refused),
         cmocka_unit_test(nonsense_is_refused),
         cmocka_unit_test(a_damaged_file_is_left_as_it_is),
         cmocka_unit_test(nonsense_in_lmdbs_lock_file_does_no_harm),

@@ -134,7 +134,7 @@ static void die_reading(void *ctx)
 static void a_reader_that_died_does_not_keep_old_pages(void **unused)
 {
     (void)unused;
-    struct mt_store *store = open_sized(1 << 20, 5);
+    struct mt_store *store = open_sized(64 << 20, 5); /* never full: growing looks too */
     for (int64_t id = 0; id < 200; id++)
         put_padded(store, id, 20000);
     int64_t before = size_of(in_dir("data.mdb"));
