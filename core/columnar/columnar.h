@@ -48,9 +48,9 @@ void mt_json_result_clear(struct mt_json_result *result);
 typedef int (*mt_write_fn)(void *ctx, const void *bytes, size_t len);
 
 struct mt_parquet_settings {
-    const char *compression;           /* none, uncompressed, snappy, gzip, zstd, lz4 */
-    const struct mt_pairs *metadata;   /* key-value pairs of the footer, or NULL */
-    int64_t row_group_rows;            /* 0: Arrow's default */
+    const char *compression;         /* none, uncompressed, snappy, gzip, zstd, lz4 */
+    const struct mt_pairs *metadata; /* key-value pairs of the footer, or NULL */
+    int64_t row_group_rows;          /* 0: Arrow's default */
 };
 struct mt_parquet_writer;
 /* Refuses (REJECT) a schema Parquet cannot hold, naming the column. Timestamps are written
