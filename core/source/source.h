@@ -21,21 +21,28 @@ enum mt_reach {
 
 /* The answer of `available`. Strings are the caller's to free (mt_ends_clear). */
 struct mt_ends {
-    char *end;        /* position; equal to start when there is nothing */
-    char *latest;     /* position the origin has, or NULL when not asked */
-    char *facts;      /* JSON object for the plan: leader epochs, topic ids, cluster id */
-    bool nothing;     /* no new data: no batch */
-    bool more;        /* cut by maxBatchBytes: there is more to read at once */
-    bool reached;     /* TARGET, ALL: end is the target */
+    char *end;    /* position; equal to start when there is nothing */
+    char *latest; /* position the origin has, or NULL when not asked */
+    char *facts;  /* JSON object for the plan: leader epochs, topic ids, cluster id */
+    bool nothing; /* no new data: no batch */
+    bool more;    /* cut by maxBatchBytes: there is more to read at once */
+    bool reached; /* TARGET, ALL: end is the target */
+};
+
+/* An option that Spark knows and this source does not take. */
+struct mt_refusal {
+    const char *name;
+    const char *why; /* a sentence without its point */
 };
 
 struct mt_source_type {
     const char *name, *help;
-    const struct mt_option *options; /* ends with {0} */
-    size_t size;                     /* of the instance, whose first member is struct mt_source */
-    bool replayable;                 /* a range can be read again after a restart */
+    const struct mt_option *options;   /* ends with {0} */
+    const struct mt_refusal *refusals; /* ends with {0}; NULL: none */
+    size_t size;                       /* of the instance, whose first member is struct mt_source */
+    bool replayable;                   /* a range can be read again after a restart */
 
-    /* Settings are in; fills schema (and full_schema). Touches nothing outside. */
+    /* Settings are in; fills full_schema, name and wake_fd. Touches nothing outside. */
     enum mt_status (*open)(struct mt_source *, struct mt_error *);
     /* The position of the first batch of a new query. RETRY: origin away, call again. */
     enum mt_status (*resolve_start)(struct mt_source *, int64_t now_ms, char **start,
@@ -69,6 +76,7 @@ struct mt_source {
     int wake_fd;                    /* readable when rows or events came; -1: none */
     int64_t again_ms;               /* after RETRY: look again at this time at the latest */
     char state[256];                /* "" or what it waits for, in words, for people */
+    char *past;                     /* what mt_source_remember was told, or NULL */
 };
 
 const struct mt_source_type *mt_source_type_of(const char *name); /* NULL: unknown */
@@ -83,6 +91,9 @@ enum mt_status mt_source_new(const char *format, const struct mt_pairs *options,
                              struct mt_source **out, struct mt_error *err) MT_NODISCARD;
 /* Only these columns of full_schema will be read (ascending indexes). Before the first read. */
 void mt_source_project(struct mt_source *source, const int32_t *wanted, int64_t n);
+/* The facts of the last plan in the checkpoint: by them a source notices that a topic
+ * was made anew while nobody looked. Before the first `available`. */
+void mt_source_remember(struct mt_source *source, const char *facts);
 void mt_source_free(struct mt_source *source); /* NULL is fine */
 const struct ArrowSchema *mt_source_schema(const struct mt_source *source);
 const char *mt_source_name(const struct mt_source *source);
