@@ -37,10 +37,9 @@ struct mt_refusal {
 
 struct mt_source_type {
     const char *name, *help;
-    const struct mt_option *options;   /* ends with {0} */
-    const struct mt_refusal *refusals; /* ends with {0}; NULL: none */
-    size_t size;                       /* of the instance, whose first member is struct mt_source */
-    bool replayable;                   /* a range can be read again after a restart */
+    const struct mt_option *options; /* ends with {0} */
+    size_t size;                     /* of the instance, whose first member is struct mt_source */
+    bool replayable;                 /* a range can be read again after a restart */
 
     /* Settings are in; fills full_schema, name and wake_fd. Touches nothing outside. */
     enum mt_status (*open)(struct mt_source *, struct mt_error *);
@@ -65,6 +64,7 @@ struct mt_source_type {
      * Spark's progress has them; latest may be NULL. */
     void (*describe)(struct mt_source *, const char *end, const char *latest, struct mt_buf *buf);
     void (*close)(struct mt_source *);
+    const struct mt_refusal *refusals; /* ends with {0}; NULL: none */
 };
 
 struct mt_source {

@@ -153,7 +153,7 @@ static const struct mt_option no_options[] = {{0}};
 
 static struct mt_source_type numbers_type = {
     "numbers", "0, 1, 2, ...", no_options,       sizeof(struct numbers), true,       numbers_open, give_start,
-    give_ends, give_rows,      note_committed, describe_numbers,       close_nothing};
+    give_ends, give_rows,      note_committed, describe_numbers,       close_nothing, NULL};
 
 static enum mt_status vault_open(struct mt_sink *base, struct mt_error *err)
 {
