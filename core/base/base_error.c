@@ -50,14 +50,12 @@ static bool is_control(const uint8_t *p, size_t len)
 const char *mt_quote(const void *bytes, size_t len, char *out, size_t cap)
 {
     const uint8_t *p = bytes;
-    size_t at = 0, used = 0;
+    size_t at = 0, used = 0, cut = 0; /* cut: the last place where "..." still fits */
     while (at < len) {
         size_t n = mt_utf8_char(p + at, len - at);
         bool plain = n > 0 && !is_control(p + at, n);
-        size_t take = plain ? n : 1;
-        size_t room = plain ? n : 4;
-        bool last = at + take == len;
-        if (at + take > QUOTE_MOST || used + room + (last ? 1 : 4) > cap)
+        size_t take = plain ? n : 1, room = plain ? n : strlen("\\xNN");
+        if (at + take > QUOTE_MOST || used + room + 1 > cap)
             break;
         if (plain)
             memcpy(out + used, p + at, n);
@@ -65,7 +63,12 @@ const char *mt_quote(const void *bytes, size_t len, char *out, size_t cap)
             snprintf(out + used, cap - used, "\\x%02X", p[at]);
         used += room;
         at += take;
+        if (used + sizeof "..." <= cap)
+            cut = used;
     }
-    snprintf(out + used, cap - used, "%s", at < len ? "..." : "");
+    if (at < len)
+        strcpy(out + cut, "...");
+    else
+        out[used] = '\0';
     return out;
 }

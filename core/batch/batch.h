@@ -75,6 +75,7 @@ enum mt_status mt_schema_parse(const char *ddl, struct ArrowSchema *out,
 /* One type alone, "DECIMAL(10,2)", as a nullable field with this name. */
 enum mt_status mt_schema_parse_type(const char *text, const char *name, struct ArrowSchema *out,
                                     struct mt_error *err) MT_NODISCARD;
+/* Names, formats and flags; metadata stays behind. */
 void mt_schema_copy(const struct ArrowSchema *from, struct ArrowSchema *out);
 void mt_schema_release(struct ArrowSchema *schema); /* fine on a released one */
 /* A schema of n columns, each copied from fields[i] and named names[i] (NULL: as it is). */

@@ -64,50 +64,40 @@ struct mt_text mt_text_trimmed(const char *text, int64_t len)
     return t;
 }
 
-bool mt_text_digits(struct mt_text *text, int least, int most, int64_t *value)
-{
-    int n = 0;
-    for (*value = 0; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++)
-        if (++n <= most)
-            *value = *value * 10 + (*text->at - '0');
-    return n >= least && n <= most;
-}
+/* ---- dates */
 
-bool mt_text_accept(struct mt_text *text, char sign)
+bool mt_text_date(struct mt_text *text, int most_digits, int64_t *days, bool *whole)
 {
-    if (text->at == text->end || *text->at != sign)
+    int64_t year, month = 1, day = 1;
+    bool negative = mt_text_accept(text, '-');
+    if (!negative)
+        mt_text_accept(text, '+');
+    if (!mt_text_digits(text, 4, most_digits, &year))
         return false;
-    text->at++;
+    bool has_month = mt_text_accept(text, '-');
+    if (has_month && !mt_text_digits(text, 1, 2, &month))
+        return false;
+    *whole = has_month && mt_text_accept(text, '-');
+    if (*whole && !mt_text_digits(text, 1, 2, &day))
+        return false;
+    year = negative ? -year : year;
+    if (!mt_day_exists(year, month, day))
+        return false;
+    *days = mt_day_number(year, (int)month, (int)day);
     return true;
 }
-
-/* ---- dates */
 
 _Bool mt_date_parse(const char *text, int64_t len, int32_t *days)
 {
     struct mt_text t = mt_text_trimmed(text, len);
-    int64_t year, month = 1, day = 1;
-    bool negative = mt_text_accept(&t, '-');
-    if (!negative)
-        mt_text_accept(&t, '+');
-    if (!mt_text_digits(&t, 4, 7, &year))
+    int64_t number;
+    bool whole;
+    if (!mt_text_date(&t, 7, &number, &whole))
         return false;
-    if (mt_text_accept(&t, '-')) {
-        if (!mt_text_digits(&t, 1, 2, &month))
-            return false;
-        if (mt_text_accept(&t, '-')) {
-            if (!mt_text_digits(&t, 1, 2, &day))
-                return false;
-            if (mt_text_accept(&t, ' ') || mt_text_accept(&t, 'T'))
-                t.at = t.end; /* a time, which a date leaves unread */
-        }
-    }
-    year = negative ? -year : year;
-    if (t.at != t.end || !mt_day_exists(year, month, day))
-        return false;
-    int64_t number = mt_day_number(year, (int)month, (int)day);
+    if (whole && (mt_text_accept(&t, ' ') || mt_text_accept(&t, 'T')))
+        t.at = t.end; /* a time, which a date leaves unread */
     *days = (int32_t)number;
-    return number == *days;
+    return t.at == t.end && number == *days;
 }
 
 /* A year past four digits carries its sign, so that it is not read as something else. */

@@ -28,6 +28,10 @@ static inline int64_t mt_floor_div(int64_t a, int64_t b) /* b > 0 */
 {
     return a / b - (a % b < 0);
 }
+static inline int64_t mt_floor_mod(int64_t a, int64_t b) /* 0 .. b-1 */
+{
+    return a % b + (a % b < 0 ? b : 0);
+}
 struct mt_day {
     int64_t year;
     int month, day; /* from 1 */
@@ -42,8 +46,24 @@ struct mt_text {
 };
 struct mt_text mt_text_trimmed(const char *text, int64_t len); /* blanks and controls off */
 /* Reads all digits that follow: `least` to `most` of them, else false. */
-bool mt_text_digits(struct mt_text *text, int least, int most, int64_t *value);
-bool mt_text_accept(struct mt_text *text, char sign);
+static inline bool mt_text_digits(struct mt_text *text, int least, int most, int64_t *value)
+{
+    int n = 0;
+    for (*value = 0; text->at < text->end && *text->at >= '0' && *text->at <= '9'; text->at++)
+        if (++n <= most)
+            *value = *value * 10 + (*text->at - '0');
+    return n >= least && n <= most;
+}
+static inline bool mt_text_accept(struct mt_text *text, char sign)
+{
+    if (text->at == text->end || *text->at != sign)
+        return false;
+    text->at++;
+    return true;
+}
+
+/* Reads "[+-]y{4,most_digits}[-m[-d]]"; whole: down to the day. False: no such day. */
+bool mt_text_date(struct mt_text *text, int most_digits, int64_t *days, bool *whole);
 
 /* ---- time zones: a fixed offset, or the rules of a region */
 struct mt_region;

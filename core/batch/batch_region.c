@@ -134,7 +134,7 @@ static bool read_rule(struct mt_text t, struct rule *rule)
 static int64_t weekday_in_month(int64_t year, const struct rule_day *rule)
 {
     int64_t first = mt_day_number(year, (int)rule->month, 1);
-    int64_t weekday = ((first + 4) % 7 + 7) % 7; /* 1970-01-01 was a Thursday */
+    int64_t weekday = mt_floor_mod(first + 4, 7); /* 1970-01-01 was a Thursday */
     int64_t day = first + (rule->day - weekday + 7) % 7 + (rule->week - 1) * 7;
     while (mt_day_of(day).month != rule->month)
         day -= 7;

@@ -48,33 +48,14 @@ static bool time_of_day(struct mt_text *t, struct clock *clock)
     return mt_text_digits(t, 1, 2, &clock->hour) && after_hour(t, clock);
 }
 
-/* "y{4,6}[-m[-d[( |T)time]]]"; *days is filled. */
 static bool date_and_time(struct mt_text *t, int64_t *days, struct clock *clock)
 {
-    int64_t year, month = 1, day = 1;
-    bool negative = mt_text_accept(t, '-');
-    if (!negative)
-        mt_text_accept(t, '+');
-    if (!mt_text_digits(t, 4, 6, &year))
+    bool whole;
+    if (!mt_text_date(t, 6, days, &whole))
         return false;
-    if (mt_text_accept(t, '-')) {
-        if (!mt_text_digits(t, 1, 2, &month))
-            return false;
-        if (mt_text_accept(t, '-')) {
-            if (!mt_text_digits(t, 1, 2, &day))
-                return false;
-            bool more = mt_text_accept(t, ' ') || mt_text_accept(t, 'T');
-            if (more ? !time_of_day(t, clock) : t->at != t->end)
-                return false;
-        } else if (t->at != t->end) {
-            return false;
-        }
-    } else if (t->at != t->end) {
-        return false;
-    }
-    year = negative ? -year : year;
-    *days = mt_day_number(year, (int)month, (int)day);
-    return mt_day_exists(year, month, day);
+    if (whole && (mt_text_accept(t, ' ') || mt_text_accept(t, 'T')))
+        return time_of_day(t, clock);
+    return t->at == t->end;
 }
 
 /* "10:15" and "T10": a time of an unsaid day. */
@@ -128,7 +109,7 @@ _Bool mt_timestamp_parse(const char *text, int64_t len, int64_t now_us, int64_t 
 static int32_t print_seconds(int64_t micros, char between, char *out)
 {
     int64_t days = mt_floor_div(micros, DAY_US);
-    int second = (int)((micros - days * DAY_US) / SECOND_US);
+    int second = (int)(mt_floor_mod(micros, DAY_US) / SECOND_US);
     int32_t len = mt_date_print((int32_t)days, out);
     return len + sprintf(out + len, "%c%02d:%02d:%02d", between, second / 3600, second / 60 % 60,
                          second % 60);
@@ -137,7 +118,7 @@ static int32_t print_seconds(int64_t micros, char between, char *out)
 int32_t mt_timestamp_print(int64_t micros, char *out)
 {
     int32_t len = print_seconds(micros, ' ', out);
-    int fraction_us = (int)(micros - mt_floor_div(micros, SECOND_US) * SECOND_US);
+    int fraction_us = (int)mt_floor_mod(micros, SECOND_US);
     if (fraction_us == 0)
         return len;
     len += sprintf(out + len, ".%06d", fraction_us);
@@ -150,7 +131,7 @@ int32_t mt_timestamp_print(int64_t micros, char *out)
 int32_t mt_timestamp_print_iso(int64_t micros, char *out)
 {
     int32_t len = print_seconds(micros, 'T', out);
-    int fraction_us = (int)(micros - mt_floor_div(micros, SECOND_US) * SECOND_US);
+    int fraction_us = (int)mt_floor_mod(micros, SECOND_US);
     if (fraction_us % 1000 == 0)
         return len + sprintf(out + len, ".%03dZ", fraction_us / 1000);
     return len + sprintf(out + len, ".%06dZ", fraction_us);

@@ -11,6 +11,7 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+#pragma GCC visibility push(default) /* the room is compiled hidden; FFI looks these up */
 #endif
 
 /* ---- JSON text to columns (semantics: Spark's from_json) */
@@ -47,9 +48,9 @@ void mt_json_result_clear(struct mt_json_result *result);
 typedef int (*mt_write_fn)(void *ctx, const void *bytes, size_t len);
 
 struct mt_parquet_settings {
-    const char *compression;           /* none, uncompressed, snappy, gzip, zstd, lz4 */
-    const struct mt_pairs *metadata;   /* key-value pairs of the footer, or NULL */
-    int64_t row_group_rows;            /* 0: Arrow's default */
+    const char *compression;         /* none, uncompressed, snappy, gzip, zstd, lz4 */
+    const struct mt_pairs *metadata; /* key-value pairs of the footer, or NULL */
+    int64_t row_group_rows;          /* 0: Arrow's default */
 };
 struct mt_parquet_writer;
 /* Refuses (REJECT) a schema Parquet cannot hold, naming the column. Timestamps are written
@@ -76,6 +77,7 @@ const char *mt_arrow_version(void);
 const char *mt_simdjson_version(void);
 
 #ifndef MT_CDEF
+#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

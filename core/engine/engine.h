@@ -21,11 +21,11 @@ struct mt_step_count {
 /* One batch as the job sees it. */
 struct mt_run {
     int64_t batch_id;
-    int64_t time_us;            /* batch.time: recorded in the plan, same on a replay */
-    int64_t seed;               /* of math.random, from the plan */
-    struct mt_batch *inputs;    /* one a source, in declaration order; the engine's */
+    int64_t time_us;         /* batch.time: recorded in the plan, same on a replay */
+    int64_t seed;            /* of math.random, from the plan */
+    struct mt_batch *inputs; /* one a source, in declaration order; the engine's */
     int64_t n_inputs;
-    struct mt_batch output;     /* the job sets it: rows for the declared sink */
+    struct mt_batch output;      /* the job sets it: rows for the declared sink */
     struct mt_step_count *steps; /* the job fills it; room for max_steps */
     int64_t n_steps, max_steps;
 };
@@ -41,20 +41,20 @@ struct mt_job {
 };
 
 struct mt_query_settings {
-    const char *name;            /* or NULL */
-    const char *checkpoint;      /* absolute directory */
-    bool temporary;              /* remove the checkpoint on a clean close */
+    const char *name;       /* or NULL */
+    const char *checkpoint; /* absolute directory */
+    bool temporary;         /* remove the checkpoint on a clean close */
     struct mt_trigger trigger;
-    struct mt_source **sources;  /* taken */
+    struct mt_source **sources; /* taken */
     int64_t n_sources;
-    struct mt_sink *sink;        /* taken */
+    struct mt_sink *sink; /* taken */
     struct mt_job job;
-    const char *bundle_hash;     /* 64 hex digits */
-    const char *bundle;          /* JSON text of files and conf */
-    const char *time_zone;       /* "UTC" */
-    const char *start_options;   /* JSON of the starting options, to compare on a restart */
-    int64_t max_steps;           /* steps in the job */
-    int64_t max_batches;         /* 0: no limit */
+    const char *bundle_hash;   /* 64 hex digits */
+    const char *bundle;        /* JSON text of files and conf */
+    const char *time_zone;     /* "UTC" */
+    const char *start_options; /* JSON of the starting options, to compare on a restart */
+    int64_t max_steps;         /* steps in the job */
+    int64_t max_batches;       /* 0: no limit */
     /* One StreamingQueryProgress as JSON (one line) and as a short line for people. */
     void (*on_progress)(void *ctx, const char *json, const char *human);
     void *ctx;

@@ -11,14 +11,14 @@ static enum mt_status broken(const struct mt_query *query, struct mt_error *err,
     for (int64_t i = 0; i < query->run.n_steps; i++) {
         const struct mt_step_count *s = &query->run.steps[i];
         mt_buf_addf(&text, "%s%s: in %lld, out %lld, filtered %lld, malformed %lld, made %lld",
-                    i ? "; " : "", s->name, (long long)s->in, (long long)s->out, (long long)s->filtered,
-                    (long long)s->malformed, (long long)s->made);
+                    i ? "; " : "", s->name, (long long)s->in, (long long)s->out,
+                    (long long)s->filtered, (long long)s->malformed, (long long)s->made);
     }
-    enum mt_status status =
-        mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
-                "the account of the batch does not add up at %s (%s): this is a fault in Moontide; the "
-                "batch is not committed",
-                where, text.len ? text.data : "no steps");
+    enum mt_status status = mt_fail(
+        err, MT_FATAL, MT_CLASS_INTERNAL,
+        "the account of the batch does not add up at %s (%s): this is a fault in Moontide; the "
+        "batch is not committed",
+        where, text.len ? text.data : "no steps");
     mt_buf_free(&text);
     return status;
 }

@@ -22,14 +22,14 @@ struct span {
 
 /* A batch from its plan to its commit. */
 struct plan {
-    int64_t id;          /* -1: none in hand */
+    int64_t id; /* -1: none in hand */
     int64_t time_us;
-    int64_t seed;        /* 0 <= seed < 2^53, from the digest */
-    int64_t attempt;     /* 1 for the first */
+    int64_t seed;    /* 0 <= seed < 2^53, from the digest */
+    int64_t attempt; /* 1 for the first */
     char digest[65];
     char bundle[65];
     char time_zone[64];
-    struct span *spans;  /* one a source */
+    struct span *spans; /* one a source */
     int64_t n_spans;
 };
 
@@ -78,16 +78,16 @@ struct mt_query {
     char run_id[37];
     enum phase phase;
     atomic_bool stop;
-    char **positions;      /* one a source: where the next batch starts */
-    int64_t committed;     /* id of the last commit, -1: none */
+    char **positions;  /* one a source: where the next batch starts */
+    int64_t committed; /* id of the last commit, -1: none */
     bool sink_recovered;
-    int64_t retry_ms;      /* wait before the batch is tried again; grows */
-    int64_t trigger_ms;    /* when the batch in hand was triggered */
-    bool reached;          /* its ends are the run's target */
+    int64_t retry_ms;   /* wait before the batch is tried again; grows */
+    int64_t trigger_ms; /* when the batch in hand was triggered */
+    bool reached;       /* its ends are the run's target */
     struct plan plan;
-    struct mt_run run;     /* inputs and output of the batch in hand */
+    struct mt_run run; /* inputs and output of the batch in hand */
     struct mt_sink_record stored;
-    bool replayed;         /* the sink held it already */
+    bool replayed; /* the sink held it already */
     struct timing timing;
     struct pace pace;
     char status[320];
@@ -118,7 +118,8 @@ enum mt_status account_check(const struct mt_query *query, struct mt_error *err)
 enum mt_status recover_open(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
 enum mt_status recover_positions(struct mt_query *query, int64_t now_ms,
                                  struct mt_error *err) MT_NODISCARD;
-enum mt_status recover_batch(struct mt_query *query, bool *holds, struct mt_error *err) MT_NODISCARD;
+enum mt_status recover_batch(struct mt_query *query, bool *holds,
+                             struct mt_error *err) MT_NODISCARD;
 
 /* ---- engine_progress.c */
 void progress_send(struct mt_query *query);

@@ -87,8 +87,8 @@ static enum mt_status spans_from_json(json_t *sources, int64_t n_sources, struct
     for (int64_t i = 0; i < n_sources; i++) {
         const char *start, *end;
         json_t *facts = NULL;
-        if (json_unpack(json_array_get(sources, (size_t)i), "{s:s, s:s, s?:o}", "start", &start, "end",
-                        &end, "facts", &facts) != 0)
+        if (json_unpack(json_array_get(sources, (size_t)i), "{s:s, s:s, s?:o}", "start", &start,
+                        "end", &end, "facts", &facts) != 0)
             return bad_plan(err, "a source without start and end");
         char *text = facts ? json_dumps(facts, JSON_COMPACT) : NULL;
         plan->spans[i] = (struct span){mt_strdup(start), mt_strdup(end), NULL, text};
@@ -106,16 +106,18 @@ enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *
     if (!json)
         return bad_plan(err, at.text);
     enum mt_status status;
-    if (json_unpack_ex(json, &at, 0, "{s:I, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:I}", "format", &format,
-                       "batchId", &id, "digest", &digest, "sources", &sources, "batchTimeUs", &time_us,
-                       "timeZone", &zone, "seed", &seed, "bundle", &bundle, "attempt", &attempt) != 0 ||
+    if (json_unpack_ex(json, &at, 0, "{s:I, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:I}", "format",
+                       &format, "batchId", &id, "digest", &digest, "sources", &sources,
+                       "batchTimeUs", &time_us, "timeZone", &zone, "seed", &seed, "bundle", &bundle,
+                       "attempt", &attempt) != 0 ||
         strlen(digest) != 64 || strlen(bundle) != 64)
         status = bad_plan(err, at.text);
     else if (format != FORMAT)
-        status = mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-                         "the checkpoint has format %lld, this Moontide reads %d: use the version that "
-                         "wrote it",
-                         (long long)format, FORMAT);
+        status =
+            mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                    "the checkpoint has format %lld, this Moontide reads %d: use the version that "
+                    "wrote it",
+                    (long long)format, FORMAT);
     else {
         *plan = (struct plan){.id = id, .time_us = time_us, .seed = seed, .attempt = attempt};
         memcpy(plan->digest, digest, 65);
@@ -134,10 +136,11 @@ static json_t *steps_json(const struct mt_run *run)
     json_t *steps = json_array();
     for (int64_t i = 0; i < run->n_steps; i++) {
         const struct mt_step_count *s = &run->steps[i];
-        json_array_append_new(steps, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "step", s->name, "in",
-                                               (json_int_t)s->in, "out", (json_int_t)s->out, "filtered",
-                                               (json_int_t)s->filtered, "malformed",
-                                               (json_int_t)s->malformed, "made", (json_int_t)s->made));
+        json_array_append_new(steps,
+                              json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "step", s->name, "in",
+                                        (json_int_t)s->in, "out", (json_int_t)s->out, "filtered",
+                                        (json_int_t)s->filtered, "malformed",
+                                        (json_int_t)s->malformed, "made", (json_int_t)s->made));
     }
     return steps;
 }
@@ -145,7 +148,8 @@ static json_t *steps_json(const struct mt_run *run)
 char *commit_to_json(const struct mt_query *query, int64_t now_ms)
 {
     char fingerprint[17];
-    snprintf(fingerprint, sizeof fingerprint, "%016llx", (unsigned long long)query->stored.fingerprint);
+    snprintf(fingerprint, sizeof fingerprint, "%016llx",
+             (unsigned long long)query->stored.fingerprint);
     json_int_t read = 0;
     for (int64_t i = 0; i < query->n_sources; i++)
         read += query->run.inputs[i].array.length;
@@ -153,11 +157,11 @@ char *commit_to_json(const struct mt_query *query, int64_t now_ms)
     json_t *sink = json_pack("{s:s, s:I, s:s, s:b}", "sink", query->sink->identity, "stored",
                              (json_int_t)query->stored.rows, "fingerprint", fingerprint, "replayed",
                              query->replayed);
-    return dump_and_free(json_pack("{s:i, s:s, s:I, s:I, s:s, s:o, s:I, s:[o], s:n}", "format", FORMAT,
-                                   "moontide", MT_VERSION, "batchId", (json_int_t)query->plan.id,
-                                   "committedAtMs", (json_int_t)now_ms, "bundle", query->plan.bundle,
-                                   "steps", steps_json(&query->run), "rowsRead", read, "sinks", sink,
-                                   "watermark"));
+    return dump_and_free(json_pack("{s:i, s:s, s:I, s:I, s:s, s:o, s:I, s:[o], s:n}", "format",
+                                   FORMAT, "moontide", MT_VERSION, "batchId",
+                                   (json_int_t)query->plan.id, "committedAtMs", (json_int_t)now_ms,
+                                   "bundle", query->plan.bundle, "steps", steps_json(&query->run),
+                                   "rowsRead", read, "sinks", sink, "watermark"));
 }
 
 static json_t *position_json(const char *position)

@@ -59,8 +59,8 @@ static void add_durations(struct mt_buf *buf, const struct mt_query *query, cons
                 "\"latestOffset\":%lld,\"queryPlanning\":%lld,\"triggerExecution\":%lld,"
                 "\"walCommit\":%lld}",
                 (long long)ms(t->add), (long long)ms(t->commit), (long long)ms(t->get),
-                (long long)ms(t->latest_offset), (long long)ms(t->planning), (long long)f->duration_ms,
-                (long long)ms(t->wal));
+                (long long)ms(t->latest_offset), (long long)ms(t->planning),
+                (long long)f->duration_ms, (long long)ms(t->wal));
 }
 
 /* Members of the object that `describe` gave, without its braces. */
@@ -95,7 +95,7 @@ static void add_source(struct mt_buf *buf, const struct mt_query *query, int64_t
     double part = f->rows > 0 ? (double)rows / (double)f->rows : 0;
     mt_buf_adds(buf, i ? ",{" : "{");
     add_member(buf, "description", json_object_get(about, "description"));
-    add_position(buf, "startOffset", span->start);
+    add_position(buf, "startOffset", query->plan.id > 0 ? span->start : NULL); /* as Spark */
     add_position(buf, "endOffset", span->end);
     add_position(buf, "latestOffset", span->latest);
     mt_buf_addf(buf, ",\"numInputRows\":%lld", (long long)rows);
@@ -201,14 +201,15 @@ static char *progress_line(const struct mt_query *query, const struct figures *f
     struct mt_buf buf = {0};
     const struct timing *t = &query->timing;
     mt_buf_addf(&buf, "batch %-5lld %9s rows in %9s out %7s rows/s", (long long)query->plan.id,
-                grouped(f->rows, a), grouped(query->stored.rows, b), short_rate(f->processed_rate, c));
+                grouped(f->rows, a), grouped(query->stored.rows, b),
+                short_rate(f->processed_rate, c));
     int64_t lag = lag_of(query);
     if (lag >= 0)
         mt_buf_addf(&buf, "  lag %s", grouped(lag, d));
     mt_buf_addf(&buf, "  %lld ms (fetch %lld, plan %lld, run+write %lld, commit %lld)%s",
                 (long long)f->duration_ms, (long long)ms(t->latest_offset + t->get),
-                (long long)ms(t->planning + t->wal), (long long)ms(t->add), (long long)ms(t->commit),
-                query->replayed ? "  already stored" : "");
+                (long long)ms(t->planning + t->wal), (long long)ms(t->add),
+                (long long)ms(t->commit), query->replayed ? "  already stored" : "");
     return buf.data;
 }
 

@@ -76,9 +76,9 @@ static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t
 {
     say(query, "Initializing sources");
     if (!query->sink_recovered) {
-        enum mt_status status = query->sink->type->recover(
-            query->sink, mt_store_query_id(query->store), query->committed < 0 && query->plan.id < 0,
-            err);
+        enum mt_status status =
+            query->sink->type->recover(query->sink, mt_store_query_id(query->store),
+                                       query->committed < 0 && query->plan.id < 0, err);
         if (status == MT_RETRY)
             back_off(query, now_ms, at_ms, err);
         if (status != MT_OK)
@@ -186,8 +186,8 @@ static enum mt_status phase_ends(struct mt_query *query, int64_t now_ms, int64_t
     for (int64_t i = 0; i < query->n_sources; i++) {
         struct mt_source *source = query->sources[i];
         struct mt_ends ends = {0};
-        enum mt_status status = source->type->available(source, query->positions[i],
-                                                        reach_of(&query->trigger), now_ms, &ends, err);
+        enum mt_status status = source->type->available(
+            source, query->positions[i], reach_of(&query->trigger), now_ms, &ends, err);
         if (status != MT_OK) {
             mt_ends_clear(&ends);
             say(query, source->state[0] ? source->state : "Getting offsets");
@@ -248,8 +248,8 @@ static enum mt_status phase_read(struct mt_query *query, int64_t now_ms, int64_t
         struct span *span = &query->plan.spans[i];
         if (query->run.inputs[i].array.release)
             continue; /* came on an earlier turn */
-        enum mt_status status = source->type->read(source, span->start, span->end, span->facts, now_ms,
-                                                   &query->run.inputs[i], err);
+        enum mt_status status = source->type->read(source, span->start, span->end, span->facts,
+                                                   now_ms, &query->run.inputs[i], err);
         spend(&query->timing.get, &mark);
         if (status != MT_OK) {
             if (source->state[0])
@@ -322,7 +322,8 @@ static void after_commit(struct mt_query *query)
         struct mt_error err = {0};
         free(query->positions[i]);
         query->positions[i] = mt_strdup(query->plan.spans[i].end);
-        if (query->sources[i]->type->committed(query->sources[i], query->positions[i], &err) != MT_OK)
+        if (query->sources[i]->type->committed(query->sources[i], query->positions[i], &err) !=
+            MT_OK)
             mt_log(MT_WARN, "after commit: %s", err.text);
     }
     progress_send(query);
@@ -392,8 +393,9 @@ enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_tur
         return MT_OK;
     if (status != MT_RETRY) {
         if (query->plan.id >= 0)
-            mt_fail_within(err, status, "batch %lld", (long long)query->plan.id);
-        snprintf(query->status, sizeof query->status, "Terminated with exception: %.250s", err->text);
+            mt_fail_within(err, status, "batch %lld: ", (long long)query->plan.id);
+        snprintf(query->status, sizeof query->status, "Terminated with exception: %.250s",
+                 err->text);
         query->phase = PHASE_ENDED;
         *turn = MT_TURN_ENDED;
         return MT_FATAL;

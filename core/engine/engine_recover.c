@@ -42,10 +42,11 @@ static enum mt_status refuse_unreplayable(const struct mt_query *query, struct m
 {
     for (int64_t i = 0; i < query->n_sources; i++)
         if (!query->sources[i]->type->replayable)
-            return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-                           "batch %lld was planned and not committed, and source %s cannot be read "
-                           "again: its rows went with the process that had them; use a new checkpoint",
-                           (long long)query->plan.id, query->sources[i]->name);
+            return mt_fail(
+                err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                "batch %lld was planned and not committed, and source %s cannot be read "
+                "again: its rows went with the process that had them; use a new checkpoint",
+                (long long)query->plan.id, query->sources[i]->name);
     return MT_OK;
 }
 
@@ -60,10 +61,11 @@ static enum mt_status compare_options(struct mt_query *query, bool fresh, struct
     bool found = false;
     enum mt_status status = mt_store_meta_get(query->store, "options", &before, &found, err);
     if (status == MT_OK && found && strcmp(before.data, query->start_options) != 0)
-        mt_log(MT_WARN,
-               "starting options changed from %s to %s: ignored, the checkpoint is at batch %lld; to "
-               "start again use a new checkpoint",
-               before.data, query->start_options, (long long)query->committed + 1);
+        mt_log(
+            MT_WARN,
+            "starting options changed from %s to %s: ignored, the checkpoint is at batch %lld; to "
+            "start again use a new checkpoint",
+            before.data, query->start_options, (long long)query->committed + 1);
     mt_buf_free(&before);
     return status;
 }
@@ -133,7 +135,8 @@ static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
 {
     struct plan *plan = &query->plan;
     if (strcmp(plan->bundle, query->bundle_hash) != 0)
-        mt_log(MT_INFO, "batch %lld was planned by script %.12s and no sink holds it: script %.12s runs it",
+        mt_log(MT_INFO,
+               "batch %lld was planned by script %.12s and no sink holds it: script %.12s runs it",
                (long long)plan->id, plan->bundle, query->bundle_hash);
     memcpy(plan->bundle, query->bundle_hash, sizeof plan->bundle);
     plan->attempt++;

@@ -64,10 +64,11 @@ enum mt_status mt_checkpoint_show(const char *dir, char **out, struct mt_error *
         unfold_positions(plan);
         unfold_positions(last);
         char *about = mt_store_describe(store);
-        json_t *json = json_pack("{s:s, s:s, s:I, s:I, s:O, s:O, s:O, s:o}", "checkpoint", dir, "queryId",
-                                 mt_store_query_id(store), "lastPlan", (json_int_t)plan_id, "lastCommit",
-                                 (json_int_t)commit_id, "plan", plan, "commit", commit, "committedPlan",
-                                 last, "store", json_loads(about, 0, NULL));
+        json_t *json =
+            json_pack("{s:s, s:s, s:I, s:I, s:O, s:O, s:O, s:o}", "checkpoint", dir, "queryId",
+                      mt_store_query_id(store), "lastPlan", (json_int_t)plan_id, "lastCommit",
+                      (json_int_t)commit_id, "plan", plan, "commit", commit, "committedPlan", last,
+                      "store", json_loads(about, 0, NULL));
         *out = json_dumps(json, JSON_COMPACT);
         json_decref(json);
         free(about);

@@ -44,10 +44,11 @@ static enum mt_status check_stored(const struct mt_query *query, const struct mt
 {
     if (query->stored.rows == batch->rows)
         return MT_OK;
-    return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
-                   "sink %s was given %lld rows and says it stored %lld: this is a fault in Moontide or "
-                   "in the destination; the batch is not committed",
-                   query->sink->identity, (long long)batch->rows, (long long)query->stored.rows);
+    return mt_fail(
+        err, MT_FATAL, MT_CLASS_INTERNAL,
+        "sink %s was given %lld rows and says it stored %lld: this is a fault in Moontide or "
+        "in the destination; the batch is not committed",
+        query->sink->identity, (long long)batch->rows, (long long)query->stored.rows);
 }
 
 /* What the sink holds must be what this run would have given it. */

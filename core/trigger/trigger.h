@@ -22,10 +22,10 @@ struct mt_trigger {
 #ifndef MT_CDEF
 /* What has happened so far; {0} at the start of a run. */
 struct mt_trigger_state {
-    bool started;         /* some trigger has fired in this run */
-    int64_t next_ms;      /* PROCESSING: the tick that the last start set */
-    bool more;            /* the last batch was cut by a limit of ours: go on at once */
-    bool drained;         /* AVAILABLE_NOW, ONCE: the target is reached */
+    bool started;    /* some trigger has fired in this run */
+    int64_t next_ms; /* PROCESSING: the tick that the last start set */
+    bool more;       /* the last batch was cut by a limit of ours: go on at once */
+    bool drained;    /* AVAILABLE_NOW, ONCE: the target is reached */
 };
 
 enum mt_trigger_answer { MT_TRIGGER_FIRE, MT_TRIGGER_WAIT, MT_TRIGGER_END };

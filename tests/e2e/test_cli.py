@@ -43,8 +43,8 @@ def test_with_json_standard_output_is_sparks_progress_and_nothing_else(kafka, wo
                                      "minOffsetsBehindLatest": str(behind)}
         assert source["numInputRows"] == progress["numInputRows"] == 10
         assert progress["sink"] == {"description": f"FileSink[{work.out}]", "numOutputRows": -1}
+    assert lines[0]["sources"][0]["startOffset"] is None and lines[0]["inputRowsPerSecond"] == 0.0
     assert lines[1]["sources"][0]["startOffset"] == lines[0]["sources"][0]["endOffset"]
-    assert lines[0]["sources"][0]["startOffset"] is None or lines[0]["inputRowsPerSecond"] == 0.0
 
 
 def test_without_json_a_line_a_batch_is_for_people(kafka, work):

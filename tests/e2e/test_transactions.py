@@ -64,10 +64,11 @@ def test_a_long_run_of_aborted_rows_ends_at_the_one_committed(kafka, work):
     assert values(work) == ["kept"]
 
 
-def test_read_uncommitted_sees_aborted_rows(kafka, work):
+@pytest.mark.parametrize("level", ["read_uncommitted", None], ids=["read_uncommitted", "default"])
+def test_aborted_rows_are_seen_unless_the_job_asks_for_committed_ones(kafka, work, level):
     topic = kafka.topic()
     transact(kafka, topic, [(["a"], True), (["aborted"], False)])
-    work.run_ok(work.job(topic, PLACES, source={"kafka.isolation.level": "read_uncommitted"}))
+    work.run_ok(work.job(topic, PLACES, source={"kafka.isolation.level": level}))
     assert values(work) == ["a", "aborted"]
 
 

@@ -5,11 +5,11 @@
 #ifndef PARTS_H
 #define PARTS_H
 
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +22,10 @@
 /* ---- a replayable source of the numbers 0..total-1; positions are counts */
 struct numbers {
     struct mt_source base;
-    int64_t total, most_a_batch; /* 0: no limit */
-    int64_t target;              /* of an availableNow run, -1: not asked yet */
+    int64_t total, most_a_batch;                   /* 0: no limit */
+    int64_t target;                                /* of an availableNow run, -1: not asked yet */
     int ends_retries, read_retries, start_retries; /* answers of RETRY still to give */
-    int64_t committed;           /* last position said */
+    int64_t committed;                             /* last position said */
 };
 
 /* ---- a destination that outlives queries: what a sink's record of batches would be */
@@ -38,9 +38,9 @@ struct vault {
     struct vault_batch batches[64];
     int n;
     int begins, writes, commits, aborts;
-    int commit_retries;    /* commits that answer RETRY, nothing stored */
-    int lost_answers;      /* commits that answer RETRY and did store */
-    int lies;              /* rows the sink adds to what it says it stored */
+    int commit_retries;         /* commits that answer RETRY, nothing stored */
+    int lost_answers;           /* commits that answer RETRY and did store */
+    int lies;                   /* rows the sink adds to what it says it stored */
     enum mt_status begin_fails; /* MT_OK: does not */
 };
 struct vault_sink {
@@ -53,8 +53,8 @@ struct vault_sink {
 /* ---- a job: keeps even numbers */
 struct evens {
     int runs, resets;
-    int fails;      /* runs that fail, still to come */
-    int miscounts;  /* runs whose account is wrong by one */
+    int fails;     /* runs that fail, still to come */
+    int miscounts; /* runs whose account is wrong by one */
 };
 
 struct bench {
@@ -140,7 +140,8 @@ static void describe_numbers(struct mt_source *base, const char *end, const char
                              struct mt_buf *buf)
 {
     (void)base;
-    mt_buf_addf(buf, "{\"description\":\"Numbers\",\"metrics\":{\"maxOffsetsBehindLatest\":\"%lld\"}}",
+    mt_buf_addf(buf,
+                "{\"description\":\"Numbers\",\"metrics\":{\"maxOffsetsBehindLatest\":\"%lld\"}}",
                 latest ? atoll(latest) - atoll(end) : 0LL);
 }
 
@@ -152,8 +153,9 @@ static void close_nothing(struct mt_source *base)
 static const struct mt_option no_options[] = {{0}};
 
 static struct mt_source_type numbers_type = {
-    "numbers", "0, 1, 2, ...", no_options,       sizeof(struct numbers), true,       numbers_open, give_start,
-    give_ends, give_rows,      note_committed, describe_numbers,       close_nothing, NULL};
+    "numbers", "0, 1, 2, ...", no_options,       sizeof(struct numbers),
+    true,      numbers_open,   give_start,       give_ends,
+    give_rows, note_committed, describe_numbers, close_nothing};
 
 static enum mt_status vault_open(struct mt_sink *base, struct mt_error *err)
 {
@@ -242,11 +244,19 @@ static void vault_close(struct mt_sink *base)
     (void)base;
 }
 
-static struct mt_sink_type vault_type = {
-    .name = "vault", .help = "", .options = no_options, .size = sizeof(struct vault_sink),
-    .exactly_once = true, .open = vault_open, .recover = vault_recover, .begin = vault_begin,
-    .write = vault_write, .commit = vault_commit, .abort = vault_abort, .describe = vault_describe,
-    .close = vault_close};
+static struct mt_sink_type vault_type = {.name = "vault",
+                                         .help = "",
+                                         .options = no_options,
+                                         .size = sizeof(struct vault_sink),
+                                         .exactly_once = true,
+                                         .open = vault_open,
+                                         .recover = vault_recover,
+                                         .begin = vault_begin,
+                                         .write = vault_write,
+                                         .commit = vault_commit,
+                                         .abort = vault_abort,
+                                         .describe = vault_describe,
+                                         .close = vault_close};
 
 static enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error *err)
 {
@@ -263,7 +273,8 @@ static enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error 
             picks[n++] = (int32_t)i;
     enum mt_status status = mt_batch_gather(in, picks, n, &run->output, err);
     free(picks);
-    run->steps[0] = (struct mt_step_count){"filter", in->array.length, n, in->array.length - n, 0, 0};
+    run->steps[0] =
+        (struct mt_step_count){"filter", in->array.length, n, in->array.length - n, 0, 0};
     if (self->miscounts > 0 && self->miscounts--)
         run->steps[0].filtered++;
     run->n_steps = 1;
@@ -294,9 +305,15 @@ static void bench_init(struct bench *bench, int64_t total)
     assert_non_null(mkdtemp(bench->dir));
     bench->now_ms = 1000000;
     bench->settings = (struct mt_query_settings){
-        .name = "evens", .trigger = {MT_TRIGGER_AVAILABLE_NOW, 0}, .bundle_hash =
-        "1111111111111111111111111111111111111111111111111111111111111111", .bundle = "{\"files\":[]}",
-        .time_zone = "UTC", .max_steps = 4, .n_sources = 1, .on_progress = note_progress, .ctx = bench};
+        .name = "evens",
+        .trigger = {MT_TRIGGER_AVAILABLE_NOW, 0},
+        .bundle_hash = "1111111111111111111111111111111111111111111111111111111111111111",
+        .bundle = "{\"files\":[]}",
+        .time_zone = "UTC",
+        .max_steps = 4,
+        .n_sources = 1,
+        .on_progress = note_progress,
+        .ctx = bench};
     bench->source = mt_alloc(sizeof *bench->source);
     bench->source->total = total;
 }
@@ -308,12 +325,14 @@ static enum mt_status bench_open(struct bench *bench)
     snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
     struct numbers *source = mt_alloc(sizeof *source);
     *source = *bench->source;
-    source->base = (struct mt_source){.type = &numbers_type, .name = mt_strdup("numbers"), .wake_fd = -1};
+    source->base =
+        (struct mt_source){.type = &numbers_type, .name = mt_strdup("numbers"), .wake_fd = -1};
     source->target = -1;
     assert_int_equal(mt_schema_parse("n BIGINT", &source->base.schema, &bench->err), MT_OK);
     assert_int_equal(mt_schema_parse("n BIGINT", &source->base.full_schema, &bench->err), MT_OK);
     struct vault_sink *sink = mt_alloc(sizeof *sink);
-    sink->base = (struct mt_sink){.type = &vault_type, .identity = mt_strdup("vault"),
+    sink->base = (struct mt_sink){.type = &vault_type,
+                                  .identity = mt_strdup("vault"),
                                   .marker_identity = mt_strdup("vault#1")};
     sink->vault = &bench->vault;
     struct mt_source **sources = mt_alloc(sizeof *sources);

@@ -185,7 +185,8 @@ static void test_stop_while_waiting_ends_at_once(void **state)
     enum mt_turn turn = MT_TURN_AGAIN;
     int64_t at_ms;
     while (turn != MT_TURN_WAIT)
-        assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err), MT_OK);
+        assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err),
+                         MT_OK);
     mt_query_stop(bench.query);
     assert_int_equal(mt_query_step(bench.query, at_ms, &turn, &at_ms, &bench.err), MT_OK);
     assert_int_equal(turn, MT_TURN_ENDED);
@@ -231,8 +232,8 @@ struct kill_case {
 };
 
 static const struct kill_case kill_cases[] = {
-    {"start.before", false},  {"start.after", false}, {"plan.before:1", false},
-    {"plan.after:1", false},  {"read.after:1", false}, {"run.after:1", false},
+    {"start.before", false},   {"start.after", false},     {"plan.before:1", false},
+    {"plan.after:1", false},   {"read.after:1", false},    {"run.after:1", false},
     {"sink.written:1", false}, {"sink.committed:1", true}, {"commit.before:1", true},
     {"commit.after:1", true},
 };

@@ -1,0 +1,5 @@
+std = "luajit"
+max_line_length = 110
+exclude_files = { "build", ".deps" }
+files["spec"] = { std = "+busted" }
+files["**/*_spec.lua"] = { std = "+busted" }

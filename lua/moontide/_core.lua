@@ -1,0 +1,114 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- The C core, by FFI. The only file that knows the ffi library: other files get from here what
+--- they need of it. All calls are leaf calls; none of them runs Lua.
+local ffi = require "ffi"
+
+local ABI = 1
+
+ffi.cdef(require "moontide._cdef")
+ffi.cdef [[
+char *realpath(const char *path, char *resolved);
+char *getcwd(char *buf, size_t size);
+void free(void *p);
+]]
+
+local C = ffi.C
+if C.mt_abi() ~= ABI then
+  error(("moontide: this Lua library is for core %d, the core is %d"):format(ABI, C.mt_abi()), 0)
+end
+
+local M = {
+  C = C,
+  new = ffi.new,
+  typeof = ffi.typeof,
+  cast = ffi.cast,
+  copy = ffi.copy,
+  fill = ffi.fill,
+  string = ffi.string,
+  istype = ffi.istype,
+  metatype = ffi.metatype,
+  gc = ffi.gc,
+}
+
+--- Where C leaves the words of a failure; one for the whole state, since calls are leaf calls.
+M.err = ffi.new "struct mt_error"
+
+local CLASSES = {
+  [0] = "INTERNAL", "INTERNAL", "USAGE", "JOB", "SCRIPT", "DATA", "SOURCE", "DATA_LOSS", "SINK",
+  "CHECKPOINT", "MACHINE",
+}
+
+--- The words, class and option of the last failure.
+---@return string text
+---@return string class
+---@return string? option the option at fault
+function M.failure()
+  local option = ffi.string(M.err.option)
+  return ffi.string(M.err.text), CLASSES[tonumber(M.err.class_)] or "INTERNAL",
+    option ~= "" and option or nil
+end
+
+--- Text that C allocated, as a Lua string; frees it.
+---@param text ffi.cdata*
+---@return string
+function M.take(text)
+  local s = ffi.string(text)
+  C.mt_free(text)
+  return s
+end
+
+--- A number that names an address, for the host; and back.
+---@param pointer ffi.cdata*
+---@return integer
+function M.address(pointer)
+  return tonumber(ffi.cast("intptr_t", pointer))
+end
+
+---@param ctype string
+---@param address integer
+---@return ffi.cdata*
+function M.at(ctype, address)
+  return ffi.cast(ctype, ffi.cast("intptr_t", address))
+end
+
+--- A C string that lives as long as the returned cdata.
+---@param text string
+---@return ffi.cdata*
+function M.cstring(text)
+  return ffi.new("char[?]", #text + 1, text)
+end
+
+--- Keys and values as struct mt_pairs, and what keeps them alive.
+---@param list { name: string, value: string? }[]
+---@return ffi.cdata* pairs, table keep
+function M.pairs(list)
+  local keep = { ffi.new("struct mt_pair[?]", math.max(1, #list)) }
+  for i, item in ipairs(list) do
+    local key, value = M.cstring(item.name), item.value and M.cstring(item.value)
+    keep[#keep + 1], keep[#keep + 2] = key, value
+    keep[1][i - 1].key, keep[1][i - 1].value = key, value
+  end
+  local pairs_ = ffi.new "struct mt_pairs"
+  pairs_.items, pairs_.n = keep[1], #list
+  keep[#keep + 1] = pairs_
+  return pairs_, keep
+end
+
+--- The real path of what exists, or nil.
+---@param path string
+---@return string?
+function M.realpath(path)
+  local resolved = C.realpath(path, nil)
+  if resolved == nil then return nil end
+  local text = ffi.string(resolved)
+  C.free(resolved)
+  return text
+end
+
+---@return string
+function M.getcwd()
+  local buf = ffi.new("char[?]", 4096)
+  return C.getcwd(buf, 4096) ~= nil and ffi.string(buf) or "/"
+end
+
+return M

@@ -1,0 +1,178 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- `moontide check`: what a job would do, without touching a server. All its mistakes at once,
+--- each at its line; or source, steps and sink, with the columns after each step.
+local config = require "moontide.config"
+local core = require "moontide._core"
+local fault = require "moontide.fault"
+local job = require "moontide.job"
+local json = require "moontide.json"
+local query = require "moontide.query"
+local C = core.C
+
+local M = {}
+
+local JOB = 3 -- exit code: the job file does not load, or declares what cannot be
+
+-- ---- facts
+
+local function columns_of(schema)
+  local list = {}
+  for i, field in ipairs(schema.fields) do list[i] = { name = field.name, type = field.ddl } end
+  return json.array(list)
+end
+
+local function options_of(list)
+  local map = {}
+  for _, option in ipairs(list) do map[option.name] = config.mask(option.value) end
+  return map
+end
+
+local function steps_of(stages)
+  local list = {}
+  for i, stage in ipairs(stages) do
+    list[i] = { kind = stage.step.kind, words = stage.step.words, line = stage.step.at.line,
+      file = stage.step.at.file, columns = columns_of(stage.out) }
+  end
+  return json.array(list)
+end
+
+local function warnings_of(plan, sink)
+  local list = json.array {}
+  local often = plan.trigger.kind == "default"
+    or plan.trigger.kind == "processingTime" and plan.trigger.interval_ms < 10000
+  if sink.exactlyOnce and sink.format == "parquet" and often then
+    list[#list + 1] = "a batch starts more often than every 10 seconds: that makes many small files"
+  end
+  if not sink.exactlyOnce then
+    list[#list + 1] = ("%s shows a batch again when it is replayed (at least once)"):format(sink.format)
+  end
+  for _, name in ipairs(job.c_modules()) do
+    list[#list + 1] = ("the C module %q is not kept with the job's text"):format(name)
+  end
+  return list
+end
+
+local function facts_of(file, plan)
+  local writer, source = plan.facts.query, plan.facts.query._frame._source
+  local sink = {
+    format = writer._format, identity = core.string(C.mt_sink_identity(plan.sink)),
+    exactlyOnce = C.mt_sink_is_exactly_once(plan.sink),
+    options = options_of(query.sink_options(writer)), partitionBy = json.array(writer._partition_by),
+  }
+  return {
+    job = file, name = plan.name, errors = json.array {},
+    source = { format = source.format, name = source.name, options = options_of(source.options),
+      columns = columns_of(source.schema), reads = json.array(plan.facts.wanted) },
+    steps = steps_of(plan.facts.stages),
+    sink = sink,
+    trigger = { kind = plan.trigger.kind, intervalMs = plan.trigger.interval_ms, words = plan.trigger.text },
+    checkpoint = plan.checkpoint,
+    warnings = warnings_of(plan, sink),
+  }
+end
+
+-- ---- loading, with all faults noted
+
+local function finish(file)
+  return function(returned)
+    if #fault.noted > 0 then return nil end
+    return fault.guard(function() end, query.rehearse, returned, function(plan)
+      return facts_of(file, plan)
+    end)
+  end
+end
+
+local function errors_of(faults)
+  local list = json.array {}
+  for i, one in ipairs(faults) do
+    list[i] = { file = one.at and one.at.file, line = one.at and one.at.line, text = one.words or one.text,
+      whole = one.text }
+  end
+  return list
+end
+
+--- What a job would do, or its faults in `errors`.
+---@param file string
+---@param conf { set: table<string, string>? }
+---@return table facts
+function M.facts(file, conf)
+  fault.noted = {}
+  local ok, facts = pcall(job.run, file, conf, finish(file))
+  local noted = fault.noted
+  fault.noted = nil
+  if not ok then
+    if not fault.is_fault(facts) then error(facts, 0) end
+    noted[#noted + 1] = facts
+  end
+  if #noted == 0 then return facts end
+  return { job = file, errors = errors_of(noted) }
+end
+
+-- ---- text
+
+local function ddl_of(columns)
+  local parts = {}
+  for i, column in ipairs(columns) do parts[i] = column.name .. " " .. column.type end
+  return table.concat(parts, ", ")
+end
+
+local function add_options(lines, map)
+  local names = {}
+  for name in pairs(map) do names[#names + 1] = name end
+  table.sort(names)
+  for _, name in ipairs(names) do lines[#lines + 1] = ("            %s = %s"):format(name, map[name]) end
+end
+
+local function add_steps(lines, facts)
+  local before = ddl_of(facts.source.columns)
+  for i, step in ipairs(facts.steps) do
+    lines[#lines + 1] = ("step %-6d %s"):format(i, step.words)
+    local after = ddl_of(step.columns)
+    lines[#lines + 1] = "            " .. (after == before and "the same columns" or after)
+    before = after
+  end
+end
+
+--- The facts as text for people.
+---@param facts table
+---@return string
+function M.text(facts)
+  local lines = {}
+  if #facts.errors > 0 then
+    for i, one in ipairs(facts.errors) do lines[i] = one.whole end
+    lines[#lines + 1] = #facts.errors == 1 and "1 error" or ("%d errors"):format(#facts.errors)
+    return table.concat(lines, "\n")
+  end
+  local source, sink = facts.source, facts.sink
+  lines[1] = ("job         %s%s"):format(facts.job, facts.name and (" (%s)"):format(facts.name) or "")
+  lines[2] = ("source      %s %s"):format(source.format, source.name)
+  lines[3] = "            " .. ddl_of(source.columns)
+  lines[4] = ("            read: %s"):format(table.concat(source.reads, ", "))
+  add_options(lines, source.options)
+  add_steps(lines, facts)
+  lines[#lines + 1] = ("sink        %s, %s"):format(sink.format, sink.exactlyOnce and "exactly once"
+    or "at least once")
+  lines[#lines + 1] = ("            known as %s"):format(sink.identity)
+  if #sink.partitionBy > 0 then
+    lines[#lines + 1] = ("            a folder for each %s"):format(table.concat(sink.partitionBy, ", "))
+  end
+  add_options(lines, sink.options)
+  lines[#lines + 1] = ("trigger     %s"):format(facts.trigger.words)
+  lines[#lines + 1] = ("checkpoint  %s"):format(facts.checkpoint or "a temporary one")
+  for _, warning in ipairs(facts.warnings) do lines[#lines + 1] = "warning     " .. warning end
+  return table.concat(lines, "\n")
+end
+
+--- Checks a job and prints the report: text, or one JSON object. Gives the exit code.
+---@param args { file: string, set: table<string, string>?, json: boolean? }
+---@return integer
+function M.main(args)
+  local facts = M.facts(args.file, { set = args.set })
+  local failed = #facts.errors > 0
+  for _, one in ipairs(facts.errors) do one.whole = not args.json and one.whole or nil end
+  local out = failed and not args.json and io.stderr or io.stdout
+  out:write(args.json and json.encode(facts) or M.text(facts), "\n")
+  return failed and JOB or 0
+end
+
+return M

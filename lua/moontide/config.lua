@@ -1,0 +1,104 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- Values a job takes from outside: mt.conf and mt.secret.
+--
+-- What mt.conf gave belongs to the job's text: it is kept with it, so that a batch can be known by
+-- all that made it. A secret is kept nowhere; its value is masked wherever a job prints.
+local fault = require "moontide.fault"
+local paths = require "moontide.paths"
+local value = require "moontide.value"
+
+local M = {}
+
+local set = {}     -- from --set
+local read = {}    -- name -> value that conf gave
+local secrets = {} -- values to be masked
+
+--- Begins a job: values of --set; nothing was read yet.
+---@param values table<string, string>
+function M.begin(values)
+  set, read, secrets = values, {}, {}
+end
+
+--- What conf gave so far, as text.
+---@return table<string, string>
+function M.given()
+  local copy = {}
+  for name, v in pairs(read) do copy[name] = v end
+  return copy
+end
+
+local function find(name)
+  if set[name] ~= nil then return set[name], "--set " .. name end
+  local variable = "MOONTIDE_" .. name:upper():gsub("%W", "_")
+  return os.getenv(variable), variable
+end
+
+--- The text given for a name, without a trace; nil: none.
+---@param name string
+---@return string?
+function M.peek(name)
+  return (find(name))
+end
+
+local WORDS = { ["true"] = true, yes = true, on = true, ["1"] = true,
+  ["false"] = false, no = false, off = false, ["0"] = false }
+
+-- The text with the type of the default.
+local function typed(text, default, from)
+  local kind = type(default)
+  if kind == "number" then
+    return tonumber(text) or fault.raise(("%s is %q; a number is wanted"):format(from, text))
+  elseif kind == "boolean" then
+    local word = WORDS[text:lower()]
+    if word == nil then fault.raise(("%s is %q; true or false is wanted"):format(from, text)) end
+    return word
+  end
+  return text
+end
+
+--- mt.conf; see init.lua.
+function M.conf(name, default)
+  fault.expect("mt.conf: the name", name, "string")
+  if default ~= nil then fault.expect("mt.conf: the default", default, "string or number or boolean") end
+  local text, from = find(name)
+  local v = default
+  if text ~= nil then v = typed(text, default, from) end
+  if v == nil then
+    fault.raise(("mt.conf %q is not set; run with --set %s=… or set %s"):format(name, name, from))
+  end
+  read[name] = value.text(v)
+  return v
+end
+
+--- mt.secret; see init.lua.
+function M.secret(name)
+  fault.expect("mt.secret: the name", name, "string")
+  local text, from = find(name)
+  if text == nil then
+    fault.raise(("mt.secret %q is not set; set %s, or run with --set %s=file:PATH"):format(name, from, name))
+  end
+  local path = text:match "^file:(.*)"
+  if path then
+    local content, problem = paths.read(path)
+    if not content then fault.raise(("mt.secret %q: %s"):format(name, problem)) end
+    text = content:gsub("\r?\n$", "")
+  end
+  if #text >= 4 then secrets[#secrets + 1] = text end
+  return text
+end
+
+--- The text without the secrets in it.
+---@param text string
+---@return string
+function M.mask(text)
+  for _, secret in ipairs(secrets) do
+    local from, to = text:find(secret, 1, true)
+    while from do
+      text = text:sub(1, from - 1) .. "***" .. text:sub(to + 1)
+      from, to = text:find(secret, from + 3, true)
+    end
+  end
+  return text
+end
+
+return M

@@ -1,0 +1,193 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- A streaming DataFrame: a source, a list of steps, the schema they make. Nothing runs here.
+local fault = require "moontide.fault"
+local object = require "moontide.object"
+local steps = require "moontide.steps"
+local writer = require "moontide.writer"
+
+local M = {}
+
+---@class mt.DataFrame
+---@field columns string[] names of the columns
+---@field schema mt.ColumnInfo[] the columns; tostring gives DDL
+---@field isStreaming boolean
+---@field writeStream mt.DataStreamWriter a fresh writer at each access
+---@field package _source mt.Source
+---@field package _steps mt.Step[]
+---@field package _schema mt.Schema
+---@field package _flawed boolean? after a fault that `check` noted: its schema is unknown
+local DataFrame = {}
+
+---@class mt.ColumnInfo
+---@field name string
+---@field type string Spark's DDL of the type
+---@field nullable boolean
+
+---@class mt.Row read-only view of one row, for one call: row.name
+
+--- A frame over a source.
+---@param source mt.Source
+---@return mt.DataFrame
+function M.of(source)
+  return object.new(DataFrame, { _source = source, _steps = {}, _schema = source.schema })
+end
+
+--- A frame of which nothing is known, after a fault that `check` noted.
+function M.flawed()
+  return object.new(DataFrame, { _flawed = true })
+end
+
+local function add(frame, make, ...)
+  if frame._flawed then return frame end
+  local step = make(...)
+  local list = {}
+  for i, before in ipairs(frame._steps) do list[i] = before end
+  list[#list + 1] = step
+  local schema = step:derive(frame._schema)
+  return object.new(DataFrame, { _source = frame._source, _steps = list, _schema = schema })
+end
+
+-- select("a", "b") or select { "a", "b" }
+local function names_of(...)
+  local first = ...
+  if select("#", ...) == 1 and type(first) == "table" then return first end
+  return { ... }
+end
+
+--- Keeps the rows for which fn returns true; false and nil drop a row.
+---@param fn fun(row: mt.Row): boolean?
+---@return mt.DataFrame
+function DataFrame:filter(fn)
+  return add(self, steps.filter, fn)
+end
+
+--- The same as filter.
+---@param fn fun(row: mt.Row): boolean?
+---@return mt.DataFrame
+function DataFrame:where(fn)
+  return add(self, steps.filter, fn)
+end
+
+--- Makes of each row the row that fn returns as a table: a missing name is null, another is an error.
+---@param ddl string columns of the result
+---@param fn fun(row: mt.Row): table
+---@return mt.DataFrame
+function DataFrame:map(ddl, fn)
+  return add(self, steps.map, ddl, fn)
+end
+
+--- One column more, or another value for one that is there.
+---@param name string
+---@param type string
+---@param fn fun(row: mt.Row): any
+---@return mt.DataFrame
+function DataFrame:withColumn(name, type, fn)
+  return add(self, steps.with_column, name, type, fn)
+end
+
+--- Only these columns: names, "d.x" out of a STRUCT, "d.*" for all of it.
+---@param ... string|string[]
+---@return mt.DataFrame
+function DataFrame:select(...)
+  return add(self, steps.select, self._schema, names_of(...))
+end
+
+--- All columns but these.
+---@param ... string|string[]
+---@return mt.DataFrame
+function DataFrame:drop(...)
+  return add(self, steps.drop, self._schema, names_of(...))
+end
+
+--- Another name for a column.
+---@param from string
+---@param to string
+---@return mt.DataFrame
+function DataFrame:withColumnRenamed(from, to)
+  return add(self, steps.rename, self._schema, from, to)
+end
+
+--- Parses JSON text into the columns of a DDL.
+---@param column string STRING or BINARY
+---@param ddl string
+---@param options { as: string?, keep: string[]?, mode: string?, columnNameOfCorruptRecord: string? }?
+---@return mt.DataFrame
+function DataFrame:fromJson(column, ddl, options)
+  return add(self, steps.from_json, self._schema, column, ddl, options)
+end
+
+--- Accepted as in Spark; a stream has nothing to keep.
+---@return mt.DataFrame
+function DataFrame:cache()
+  return self
+end
+
+--- Accepted as in Spark; a stream has nothing to keep.
+---@return mt.DataFrame
+function DataFrame:persist()
+  return self
+end
+
+--- Prints the schema as Spark's tree.
+function DataFrame:printSchema()
+  if not self._flawed then print((self._schema:tree():gsub("\n$", ""))) end
+end
+
+--- Prints the source and the steps.
+function DataFrame:explain()
+  if self._flawed then return end
+  local lines = { ("%s (%s)"):format(self._source.words, table.concat(self._source.schema:names(), ", ")) }
+  for _, step in ipairs(self._steps) do lines[#lines + 1] = "  " .. step.words end
+  print(table.concat(lines, "\n"))
+end
+
+local function column_infos(frame)
+  local infos = {}
+  for i, field in ipairs(frame._flawed and {} or frame._schema.fields) do
+    infos[i] = { name = field.name, type = field.ddl, nullable = field.nullable }
+  end
+  return setmetatable(infos, { __tostring = function()
+    return frame._flawed and "" or frame._schema:ddl()
+  end })
+end
+
+-- What Spark refuses on a stream, with its words and the cure.
+local function refused(name)
+  return function()
+    fault.raise(("%s: Queries with streaming sources must be executed with writeStream.start(); return "
+      .. "df.writeStream… from the job, with :format \"console\" to look at rows"):format(name))
+  end
+end
+
+local ACTIONS = { "count", "show", "collect", "take", "first", "head", "tail", "foreach", "isEmpty",
+  "toLocalIterator", "toPandas", "describe", "summary", "rows" }
+local getters = {
+  columns = function(self) return self._flawed and {} or self._schema:names() end,
+  schema = column_infos,
+  isStreaming = function() return true end,
+  writeStream = function(self) return writer.of(self) end,
+  write = function()
+    fault.raise("'write' can not be called on streaming Dataset/DataFrame; use writeStream")
+  end,
+}
+for _, name in ipairs(ACTIONS) do getters[name] = refused(name) end
+
+object.seal(DataFrame, {
+  name = "DataFrame",
+  getters = getters,
+  hidden = ACTIONS,
+  newindex = "; a frame is changed by its methods, which give a new one",
+  later = object.later [[agg alias approxQuantile checkpoint coalesce colRegex corr cov createGlobalTempView
+    createOrReplaceGlobalTempView createOrReplaceTempView createTempView crossJoin crosstab cube distinct
+    dropDuplicates dropDuplicatesWithinWatermark drop_duplicates dropna dtypes except exceptAll explode
+    fillna flatMap foreachPartition freqItems groupBy groupby groupingSets hint inputFiles intersect
+    intersectAll join joinWith lateralJoin limit localCheckpoint mapInArrow mapInPandas melt mergeInto na
+    observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartition
+    repartitionByRange replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort
+    sortWithinPartitions sparkSession sql stat storageLevel subtract to toDF toJSON transform transpose
+    union unionAll unionByName unpersist unpivot withColumns withColumnsRenamed withMetadata
+    withWatermark writeTo]],
+})
+M.class = DataFrame
+
+return M

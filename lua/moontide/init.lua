@@ -1,0 +1,103 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- Moontide: Spark Structured Streaming's job, in Lua. `local mt = require "moontide"`.
+local config = require "moontide.config"
+local dataframe = require "moontide.dataframe"
+local fault = require "moontide.fault"
+local log = require "moontide.log"
+local memory = require "moontide.memory"
+local object = require "moontide.object"
+local reader = require "moontide.reader"
+local rows = require "moontide.rows"
+local suggest = require "moontide.suggest"
+local value = require "moontide.value"
+
+---@class mt
+---@field readStream mt.DataStreamReader a fresh reader at each access
+---@field null any null, where nil cannot stand
+---@field log { debug: fun(...), info: fun(...), warn: fun(...), error: fun(...) }
+local mt = {
+  null = value.NULL,
+  log = { debug = log.debug, info = log.info, warn = log.warn, error = log.error },
+  date = value.date,
+  timestamp = value.timestamp,
+  str = value.text,
+  len = value.len,
+  items = value.items,
+}
+
+--- A value from --set name=value, else from MOONTIDE_<NAME>, else the default.
+---@generic T: string|number|boolean
+---@param name string
+---@param default T? its type is the result's; without one the value must be given
+---@return T
+function mt.conf(name, default)
+  return fault.guard(function() return "<" .. tostring(name) .. ">" end, config.conf, name, default)
+end
+
+--- A value from --set, MOONTIDE_<NAME>, or a file named there as file:PATH. Never stored or printed.
+---@param name string
+---@return string
+function mt.secret(name)
+  return fault.guard(function() return "<" .. tostring(name) .. ">" end, config.secret, name)
+end
+
+--- A stream of rows that addData gives. For tests: what it holds does not outlive the process.
+---@param ddl string
+---@return mt.MemoryStream
+function mt.memoryStream(ddl)
+  return fault.guard(dataframe.flawed, memory.stream, ddl)
+end
+
+local function fields_of(v, what)
+  local fields = rows.fields_of(v)
+  if fields then
+    local names = {}
+    for i, field in ipairs(fields) do names[i] = field.name end
+    return names
+  end
+  return value.names(v) or fault.raise(("%s takes a row, or a STRUCT or MAP of one"):format(what))
+end
+
+--- Walks names (or keys) and values in the order of the schema: `for name, v in mt.fields(row) do`.
+---@param row mt.Row
+---@return fun(): any, any
+function mt.fields(row)
+  local names, i = fields_of(row, "mt.fields"), 0
+  return function()
+    i = i + 1
+    if i <= #names then return names[i], row[names[i]] end
+  end
+end
+
+--- A plain table with a copy of the row's values, to keep after the row's turn.
+---@param row mt.Row
+---@return table<string, any>
+function mt.totable(row)
+  if not rows.is_row(row) then fault.raise "mt.totable takes a row" end
+  return rows.plain(row)
+end
+
+local function later(name)
+  return ("mt.%s is not here yet"):format(name)
+end
+
+local LATER = { file = "mt.file is for job files" }
+for name in ("array awaitAny createDataFrame fmt job json odbc read with"):gmatch "%S+" do
+  LATER[name] = later(name)
+end
+for name in ("col expr lit sql udf functions streams table range catalog udtf"):gmatch "%S+" do
+  LATER[name] = object.known_in_spark("mt." .. name)
+end
+
+return setmetatable(mt, {
+  __index = function(_, key)
+    if key == "readStream" then return reader.new() end
+    if LATER[key] then fault.raise(LATER[key]) end
+    local names = suggest.keys(mt)
+    names[#names + 1] = "readStream"
+    fault.raise(("mt has no %q%s"):format(tostring(key), suggest.cure(key, names)))
+  end,
+  __newindex = function(_, key)
+    fault.raise(("mt.%s is not to be assigned to"):format(tostring(key)))
+  end,
+})

@@ -1,0 +1,191 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- Loads a job file: runs it, plans the query it returns, and keeps the text of all it consists of.
+--
+-- The texts are the bundle, from which a batch can be known by the script that made it. So every
+-- Lua file that the job requires goes through the searcher here, beside the job file first, and
+-- after loading nothing new may be required: it would not be in the bundle.
+local config = require "moontide.config"
+local blame = require "moontide.blame"
+local core = require "moontide._core"
+local fault = require "moontide.fault"
+local json = require "moontide.json"
+local log = require "moontide.log"
+local mt = require "moontide"
+local paths = require "moontide.paths"
+local query = require "moontide.query"
+local rows = require "moontide.rows"
+local value = require "moontide.value"
+
+local M = {}
+
+---@class mt.Job
+---@field file string as given
+---@field folder string
+---@field files { name: string, text: string }[] the bundle's, the job file first
+---@field lines table<string, string[]> by file
+---@field sources table<string, boolean> chunk names
+---@field before table<string, boolean> modules that were there already
+---@field closed boolean nothing new may be loaded
+---@field returned any
+
+local job ---@type mt.Job the one of this state
+
+-- ---- a job's globals
+
+local raw = { pairs = pairs, next = next, ipairs = ipairs }
+
+local function not_a_row(name, v)
+  if rows.is_row(v) then
+    error(("%s does not see into a row; use mt.fields(row), or mt.totable(row)"):format(name), 3)
+  end
+end
+
+--- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and pairs, next and
+--- ipairs that refuse a row, which looks empty to them.
+function M.install()
+  print, tostring, string.format = log.info, value.text, value.format -- luacheck: ignore
+  function pairs(t) not_a_row("pairs", t) return raw.pairs(t) end -- luacheck: ignore
+  function ipairs(t) not_a_row("ipairs", t) return raw.ipairs(t) end -- luacheck: ignore
+  function next(t, k) not_a_row("next", t) return raw.next(t, k) end -- luacheck: ignore
+end
+
+-- ---- files
+
+local function lines_of(text)
+  local lines = {}
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
+  return lines
+end
+
+-- The name in the bundle: relative to the job's folder, so that it is the same from everywhere.
+local function bundle_name(file)
+  local prefix = job.folder .. "/"
+  if job.folder == "." and file:sub(1, 1) ~= "/" then prefix = "" end
+  return file:sub(1, #prefix) == prefix and file:sub(#prefix + 1) or file
+end
+
+-- Reads and compiles a file, and keeps its text.
+local function compile(file)
+  local text, problem = paths.read(file)
+  if not text then error(fault.new("JOB", "FATAL", problem), 0) end
+  if not core.C.mt_is_utf8(text, #text) then
+    error(fault.new("JOB", "FATAL", ("%s is not UTF-8 text; write other bytes as \\xNN"):format(file)), 0)
+  end
+  job.files[#job.files + 1] = { name = bundle_name(file), text = text }
+  job.lines[file] = lines_of(text)
+  job.sources["@" .. file] = true
+  local chunk, complaint = loadstring((text:gsub("^#[^\n]*", "")), "@" .. file)
+  if chunk then return chunk end
+  local line, words = complaint:match "^.-:(%d+): (.*)$"
+  error(fault.at(words or complaint, { file = file, line = tonumber(line) or 1 }), 0)
+end
+
+local function find_module(name)
+  local beside = ("%s/?.lua;%s/?/init.lua;"):format(job.folder, job.folder)
+  return package.searchpath(name, beside .. package.path)
+end
+
+-- Stands first among package.loaders: Lua modules of the job. Others are left to the rest.
+local function searcher(name)
+  if package.preload[name] or name:find "^moontide%f[%z.]" or name:find "^jit%." then return nil end
+  if job.closed then
+    fault.raise(("require %q: the job is loaded already, and what it loads later would not be kept with "
+      .. "it; require it at the top of the file"):format(name))
+  end
+  local file, tried = find_module(name)
+  if not file then return tried end
+  return compile((file:gsub("^%./", "")))
+end
+
+--- Runs another Lua file, named from the job file's folder, and gives what it returns.
+---@param file string
+function M.file(file)
+  fault.expect("mt.file", file, "string")
+  if job.closed then fault.raise(("mt.file %q: the job is loaded already"):format(file)) end
+  if file:sub(1, 1) ~= "/" and job.folder ~= "." then file = job.folder .. "/" .. file end
+  return compile(file)()
+end
+
+-- ---- loading
+
+local function begin(file, conf)
+  config.begin(conf.set or {})
+  job = { file = file, folder = paths.folder(file), files = {}, lines = {}, sources = {}, before = {},
+    closed = false }
+  for name in raw.pairs(package.loaded) do job.before[name] = true end
+  blame.lines_of = function(name) return job.lines[name] end
+  if package.loaders[1] ~= searcher then table.insert(package.loaders, 1, searcher) end
+  rawset(mt, "file", M.file)
+  local zone = config.peek "timeZone"
+  if zone and zone ~= "UTC" then
+    error(fault.new("JOB", "FATAL", ("timeZone %s: only UTC is here yet"):format(zone)), 0)
+  end
+end
+
+-- Any error of a job file as a fault with its line.
+local function as_fault(e)
+  if fault.is_fault(e) then return e end
+  local at = fault.here()
+  local text = value.text(e)
+  local line = text:match "^[^\n:]*:(%d+): "
+  if line and tonumber(line) == at.line then text = text:gsub("^[^\n:]*:%d+: ", "", 1) end
+  return fault.at(text, at)
+end
+
+local function protected(fn, ...)
+  local ok, result = xpcall(fn, as_fault, ...)
+  if not ok then error(result, 0) end
+  return result
+end
+
+--- Runs a job file and calls finish(what it returned) as a part of it: faults found there have no
+--- frame of the job any more and stand at its last line.
+---@param file string
+---@param conf { set: table<string, string>? }
+---@param finish fun(returned: any): any
+---@return any what finish gave
+function M.run(file, conf, finish)
+  begin(file, conf)
+  local chunk = compile(file)
+  local loaded = { file = file, files = job.sources, chunk = chunk }
+  fault.job(loaded)
+  M.install()
+  local result = protected(function() return finish(chunk()) end)
+  loaded.chunk = nil
+  job.closed = true
+  return result
+end
+
+--- The bundle: texts and values that the job consists of, the same text for the same job.
+---@return string JSON
+function M.bundle()
+  local files = {}
+  for i, file in ipairs(job.files) do files[i] = { name = file.name, text = file.text } end
+  return json.encode { files = json.array(files), conf = config.given(), main = job.files[1].name }
+end
+
+--- Names of C modules that the job loaded; they are not in the bundle.
+---@return string[]
+function M.c_modules()
+  local names = {}
+  for name in raw.pairs(package.loaded) do
+    if not job.before[name] and not name:find "^moontide" and not package.preload[name]
+        and not find_module(name) then
+      names[#names + 1] = name
+    end
+  end
+  table.sort(names)
+  return names
+end
+
+--- Loads a job for the host.
+---@param file string
+---@param conf { set: table<string, string>? }
+---@return mt.Plan[] plans
+---@return string bundle JSON
+function M.load(file, conf)
+  local plans = M.run(file, conf, query.plan)
+  return plans, M.bundle()
+end
+
+return M

@@ -1,0 +1,213 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- The steps of a frame as work on batches. Columns that a step does not change are shared.
+local blame = require "moontide.blame"
+local core = require "moontide._core"
+local fault = require "moontide.fault"
+local loops = require "moontide.loops"
+local steps = require "moontide.steps"
+local C = core.C
+
+local M = {}
+
+---@class mt.Count rows through a step, by cause
+---@field filtered integer
+---@field malformed integer
+
+---@alias mt.Op fun(batch: ffi.cdata*, run: ffi.cdata*, count: mt.Count): ffi.cdata*
+
+--- An empty batch, released when it is collected if not before.
+---@return ffi.cdata* struct mt_batch
+function M.batch()
+  return core.gc(core.new "struct mt_batch", C.mt_batch_release)
+end
+
+local function rows_of(batch)
+  return tonumber(batch.array.length)
+end
+
+local function expect(status)
+  if status == 0 then return end
+  local text, class = core.failure()
+  error(fault.new(class, status == C.MT_REJECT and "REJECT" or "FATAL", text), 0)
+end
+
+-- Columns of batch by number, under another schema.
+local function select(batch, picks, schema)
+  local out = M.batch()
+  C.mt_batch_select(batch, picks, #schema.fields, schema.c, out)
+  return out
+end
+M.select = select
+
+local function picks_of(list)
+  local picks = core.new("int32_t[?]", math.max(1, #list))
+  for i, index in ipairs(list) do picks[i - 1] = index end
+  return picks
+end
+
+--- All columns, as they are.
+---@param schema mt.Schema
+function M.all(schema)
+  local list = {}
+  for i in ipairs(schema.fields) do list[i] = i - 1 end
+  return picks_of(list)
+end
+
+-- A batch with the rows of `like` over columns, which move in.
+local function with_columns(like, arrays, schema)
+  local out = M.batch()
+  C.mt_batch_like(like, arrays, #schema.fields, schema.c, out)
+  return out
+end
+
+local function move(from, to)
+  to[0] = from
+  from.release = nil
+end
+
+-- Runs a loop of the job's function over a batch; what it raises becomes the row's fault.
+local function call(step, loop, batch, ...)
+  local ok, result = xpcall(loop.run, blame.catch, batch, ...)
+  loop.rest()
+  if ok then return result end
+  error(blame.fault(step, loop.schema, batch, loop.at(), result), 0)
+end
+
+-- The same, for a loop that builds columns.
+local function build(step, loop, building, batch)
+  building.begin(rows_of(batch))
+  if rows_of(batch) == 0 then return false end
+  local ok, same = pcall(call, step, loop, batch)
+  if ok and not same then return false end
+  building.discard()
+  if not ok then error(same, 0) end
+  return true
+end
+
+-- ---- one function a kind: (step, schema it is given, schema it makes) -> op
+
+local make = {}
+
+function make.filter(step, schema)
+  local loop = loops.filter(schema, step.fn)
+  local sel, room, all = nil, 0, M.all(schema)
+  return function(batch, _, count)
+    local n = rows_of(batch)
+    if n > room then
+      room = math.max(n, 2 * room)
+      sel = core.new("int32_t[?]", room)
+    end
+    local kept = n > 0 and call(step, loop, batch, sel) or 0
+    count.filtered = n - kept
+    if kept == n then return select(batch, all, schema) end
+    local out = M.batch()
+    expect(C.mt_batch_gather(batch, sel, kept, out, core.err))
+    return out
+  end
+end
+
+function make.map(step, schema, out)
+  local loop, building = loops.map(schema, out, step.fn)
+  local picks = {}
+  for i, field in ipairs(out.fields) do
+    picks[i] = schema.by_name[field.name] and schema.by_name[field.name].index or 0
+  end
+  picks = picks_of(picks)
+  return function(batch)
+    if build(step, loop, building, batch) then return select(batch, picks, out) end
+    return with_columns(batch, building.finish(rows_of(batch)), out)
+  end
+end
+
+function make.withColumn(step, schema, out)
+  local loop, building = loops.column(schema, step.one.fields[1], step.fn)
+  local name = step.one.fields[1].name
+  return function(batch)
+    build(step, loop, building, batch)
+    local made = building.finish(rows_of(batch))
+    local arrays = core.new("struct ArrowArray[?]", #out.fields)
+    for i, field in ipairs(out.fields) do
+      if field.name == name then
+        move(made[0], arrays + (i - 1))
+      else
+        C.mt_array_share(batch.array.children[schema.by_name[field.name].index], arrays + (i - 1))
+      end
+    end
+    return with_columns(batch, arrays, out)
+  end
+end
+
+-- A field of a STRUCT is taken as it stands: where the STRUCT is null, so are its fields.
+local function share_path(batch, path, into)
+  local array = batch.array.children[path[1].index]
+  for i = 2, #path do array = array.children[path[i].index] end
+  C.mt_array_share(array, into)
+end
+
+function make.select(step, schema, out)
+  local paths = step:paths(schema)
+  return function(batch)
+    local arrays = core.new("struct ArrowArray[?]", #paths)
+    for i, path in ipairs(paths) do share_path(batch, path, arrays + (i - 1)) end
+    return with_columns(batch, arrays, out)
+  end
+end
+
+function make.drop(_, schema, out)
+  local picks = {}
+  for i, field in ipairs(out.fields) do picks[i] = schema.by_name[field.name].index end
+  picks = picks_of(picks)
+  return function(batch) return select(batch, picks, out) end
+end
+
+function make.withColumnRenamed(_, schema, out)
+  local picks = M.all(schema)
+  return function(batch) return select(batch, picks, out) end
+end
+
+-- The kept columns of a batch, only for the rows that the reader kept.
+local function kept_columns(batch, keep, schema, result)
+  local base = select(batch, keep, schema)
+  if result.kept == nil then return base end
+  local out = M.batch()
+  local status = C.mt_batch_gather(base, result.kept, result.rows.length, out, core.err)
+  C.mt_batch_release(base)
+  expect(status)
+  return out
+end
+
+function make.fromJson(step, schema, out)
+  local reader = assert(steps.json_reader(step))
+  local column = schema.by_name[step.column].index
+  local keep_schema, keep = steps.kept(step, schema)
+  keep = picks_of(keep)
+  local n_json = #out.fields - #step.keep
+  return function(batch, run, count)
+    local result = core.gc(core.new "struct mt_json_result", C.mt_json_result_clear)
+    expect(C.mt_json_read(reader, batch, column, run.time_us, result, core.err))
+    local base = kept_columns(batch, keep, keep_schema, result)
+    local arrays = core.new("struct ArrowArray[?]", #out.fields)
+    if step.as then
+      move(result.rows, arrays)
+    else
+      for i = 0, n_json - 1 do C.mt_array_share(result.rows.children[i], arrays + i) end
+    end
+    for i = n_json, #out.fields - 1 do C.mt_array_share(base.array.children[i - n_json], arrays + i) end
+    local made = with_columns(base, arrays, out)
+    count.malformed = rows_of(batch) - rows_of(made)
+    C.mt_batch_release(base)
+    C.mt_json_result_clear(result)
+    return made
+  end
+end
+
+--- The work of a step between two schemas.
+---@param step mt.Step
+---@param schema mt.Schema
+---@param out mt.Schema
+---@return mt.Op
+function M.of(step, schema, out)
+  return make[step.kind](step, schema, out)
+end
+
+return M

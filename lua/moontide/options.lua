@@ -1,0 +1,146 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- Options as a job sets them: in order, as text, each with the line that set it.
+--
+-- Whether an option exists and what it may be is decided in one place, the tables of the core;
+-- here a value becomes text, and an error that names an option finds its line again.
+local core = require "moontide._core"
+local fault = require "moontide.fault"
+local json = require "moontide.json"
+local suggest = require "moontide.suggest"
+local value = require "moontide.value"
+
+local M = {}
+
+---@class mt.Option
+---@field name string as given
+---@field value string
+---@field at mt.At
+
+-- Options whose text is JSON over topics; they may be given as a table.
+local BY_TOPIC = {
+  assign = true, startingoffsets = true, endingoffsets = true,
+  startingoffsetsbytimestamp = true, endingoffsetsbytimestamp = true,
+}
+
+local function whole(v, what)
+  local exact = type(v) == "number" and v == math.floor(v) and math.abs(v) <= 2 ^ 53
+  if exact or type(v) == "cdata" then return value.text(v) end
+  fault.raise(("%s is a whole number, not %s"):format(what, tostring(v)))
+end
+
+local function list_of_partitions(name, topic, list)
+  local parts = {}
+  for i, partition in ipairs(list) do
+    parts[i] = whole(partition, ("%s: a partition of %q"):format(name, topic))
+  end
+  return "[" .. table.concat(parts, ",") .. "]"
+end
+
+-- { [0] = 23, ["1"] = -2 } as {"0":23,"1":-2}. Without [0] a Lua list would begin at partition 1.
+local function map_of_partitions(name, topic, map)
+  if map[1] ~= nil and map[0] == nil then
+    fault.raise(("%s: the offsets of %q begin at partition 1 here, Kafka's partitions at 0; "
+      .. "write { [0] = …, … } or text keys { [\"1\"] = … }"):format(name, topic))
+  end
+  local by_number, numbers = {}, {}
+  for key, offset in pairs(map) do
+    local partition = tonumber(key)
+    if not partition or partition < 0 or partition ~= math.floor(partition) then
+      fault.raise(("%s: %q of %q is not a partition number"):format(name, tostring(key), topic))
+    end
+    if by_number[partition] then
+      fault.raise(("%s: partition %d of %q is given twice"):format(name, partition, topic))
+    end
+    by_number[partition] = whole(offset, ("%s: partition %d of %q"):format(name, partition, topic))
+    numbers[#numbers + 1] = partition
+  end
+  table.sort(numbers)
+  for i, partition in ipairs(numbers) do
+    numbers[i] = ('"%d":%s'):format(partition, by_number[partition])
+  end
+  return "{" .. table.concat(numbers, ",") .. "}"
+end
+
+local function topics_as_json(name, topics)
+  for topic, of in pairs(topics) do
+    if type(topic) ~= "string" or type(of) ~= "table" then
+      fault.raise(("%s as a table has topics with tables: { orders = %s }"):format(name,
+        name:lower() == "assign" and "{ 0, 1 }" or "{ [0] = 23, [1] = -2 }"))
+    end
+  end
+  local parts = {}
+  for i, topic in ipairs(suggest.keys(topics)) do
+    local convert = name:lower() == "assign" and list_of_partitions or map_of_partitions
+    parts[i] = json.quote(topic) .. ":" .. convert(name, topic, topics[topic])
+  end
+  return "{" .. table.concat(parts, ",") .. "}"
+end
+
+local function as_text(name, v)
+  local kind = type(v)
+  if kind == "string" then
+    if v:find "%z" then fault.raise(("option %q has a NUL byte in it"):format(name)) end
+    return v
+  end
+  if kind == "number" or kind == "boolean" then return value.text(v) end
+  if kind == "table" and BY_TOPIC[name:lower()] then return topics_as_json(name, v) end
+  fault.raise(v == nil and ("option %q is set to nil"):format(name)
+    or ("option %q takes text, a number or a boolean, not a %s"):format(name, kind))
+end
+
+--- The list with one option more; the given list is left as it is.
+---@param list mt.Option[]
+---@param name any
+---@param v any
+---@return mt.Option[]
+function M.add(list, name, v)
+  fault.expect("the name of an option", name, "string")
+  local longer = {}
+  for i, option in ipairs(list) do longer[i] = option end
+  longer[#longer + 1] = { name = name, value = as_text(name, v), at = fault.here() }
+  return longer
+end
+
+--- The list with all options of a table more, in the order of their names.
+---@param list mt.Option[]
+---@param map any
+---@return mt.Option[]
+function M.add_all(list, map)
+  fault.expect("options", map, "table")
+  for name in pairs(map) do fault.expect("the name of an option", name, "string") end
+  for _, name in ipairs(suggest.keys(map)) do list = M.add(list, name, map[name]) end
+  return list
+end
+
+--- The option that counts: the last one set under this name, in any case.
+---@param list mt.Option[]
+---@param name string
+---@return mt.Option?
+function M.find(list, name)
+  for i = #list, 1, -1 do
+    if list[i].name:lower() == name:lower() then return list[i] end
+  end
+end
+
+--- The list without an option.
+---@param list mt.Option[]
+---@param name string
+---@return mt.Option[]
+function M.without(list, name)
+  local rest = {}
+  for _, option in ipairs(list) do
+    if option.name:lower() ~= name:lower() then rest[#rest + 1] = option end
+  end
+  return rest
+end
+
+--- Raises the core's last failure: at the option's line when it names one, else at `at`.
+---@param list mt.Option[]
+---@param at mt.At?
+function M.fail(list, at)
+  local text, _, name = core.failure()
+  local option = name and M.find(list, name)
+  fault.raise(text, option and option.at or at)
+end
+
+return M

@@ -1,0 +1,220 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- The writer of a stream: what a job returns. Every call gives a fresh one.
+local core = require "moontide._core"
+local fault = require "moontide.fault"
+local object = require "moontide.object"
+local options = require "moontide.options"
+local paths = require "moontide.paths"
+local suggest = require "moontide.suggest"
+local C = core.C
+
+local M = {}
+
+---@class mt.DataStreamWriter
+---@field package _frame mt.DataFrame
+---@field package _format string
+---@field package _options mt.Option[]
+---@field package _trigger mt.Trigger
+---@field package _query_name string?
+---@field package _partition_by string[]
+---@field package _name string?
+---@field package _at mt.At where :format, else .writeStream stands
+---@field package _flawed boolean?
+local Writer = {}
+
+---@class mt.Trigger
+---@field kind "default"|"processingTime"|"availableNow"|"once"
+---@field interval_ms integer
+---@field text string as given, for people
+
+--- A writer of a frame.
+---@param frame mt.DataFrame
+---@return mt.DataStreamWriter
+function M.of(frame)
+  return object.new(Writer, {
+    _frame = frame, _format = "parquet", _options = {}, _partition_by = {},
+    _trigger = { kind = "default", interval_ms = 0, text = "at once" },
+    _at = fault.here(), _flawed = frame._flawed,
+  })
+end
+
+--- Where the rows go: parquet (the default), console, memory, noop.
+---@param name string
+---@return mt.DataStreamWriter
+function Writer:format(name)
+  fault.expect("format", name, "string")
+  return object.with(self, { _format = name:lower(), _at = fault.here() })
+end
+
+local PATHS = { path = true, checkpointlocation = true }
+
+--- Sets an option of the sink, or checkpointLocation.
+---@param name string in any case
+---@param value string|number|boolean
+---@return mt.DataStreamWriter
+function Writer:option(name, value)
+  if type(name) == "string" and PATHS[name:lower()] and type(value) == "string" then
+    if value == "" then fault.raise(("option %q is empty"):format(name)) end
+    value = paths.absolute(value)
+  end
+  return object.with(self, { _options = options.add(self._options, name, value) })
+end
+
+--- Sets several options.
+---@param map table<string, string|number|boolean>
+---@return mt.DataStreamWriter
+function Writer:options(map)
+  fault.expect("options", map, "table")
+  for name in pairs(map) do fault.expect("the name of an option", name, "string") end
+  for _, name in ipairs(suggest.keys(map)) do self = self:option(name, map[name]) end
+  return self
+end
+
+--- What of the result is written. "append" is the one there is.
+---@param mode string
+---@return mt.DataStreamWriter
+function Writer:outputMode(mode)
+  fault.expect("outputMode", mode, "string")
+  local word = mode:lower()
+  if word == "append" then return self end
+  if word == "complete" or word == "update" then
+    fault.raise(("[STREAMING_OUTPUT_MODE.UNSUPPORTED_OPERATION] Invalid streaming output mode: %s. This "
+      .. "output mode is not supported for no streaming aggregations on streaming DataFrames/DataSets; "
+      .. "write :outputMode \"append\""):format(word))
+  end
+  fault.raise(("unknown output mode %q%s"):format(mode,
+    suggest.cure(mode, { "append", "update", "complete" })))
+end
+
+local TRIGGERS = { "processingTime", "availableNow", "once" }
+local TRIGGERS_LATER = { continuous = true, realTime = true }
+
+local function processing_time(text)
+  if type(text) ~= "string" then
+    fault.raise(("trigger: processingTime is a text such as \"10 seconds\", not a %s"):format(type(text)))
+  end
+  local ms = core.new "int64_t[1]"
+  if C.mt_trigger_parse_interval(text, ms, core.err) ~= 0 then fault.raise((core.failure())) end
+  return { kind = "processingTime", interval_ms = tonumber(ms[0]), text = "every " .. text }
+end
+
+local function flag_trigger(kind, value, text)
+  if value ~= true then
+    fault.raise(("trigger: %s is true or not given, not %s"):format(kind, tostring(value)))
+  end
+  return { kind = kind, interval_ms = 0, text = text }
+end
+
+local function expect_one_trigger(given)
+  local kinds = suggest.keys(given)
+  for _, kind in ipairs(kinds) do
+    if TRIGGERS_LATER[kind] then fault.raise("trigger: " .. object.known_in_spark(kind)) end
+    if kind ~= "processingTime" and kind ~= "availableNow" and kind ~= "once" then
+      fault.raise(("unknown trigger %q%s"):format(kind, suggest.cure(kind, TRIGGERS)))
+    end
+  end
+  if #kinds == 0 then
+    fault.raise("trigger takes one of { processingTime = \"10 seconds\" }, { availableNow = true }, "
+      .. "{ once = true }")
+  elseif #kinds > 1 then
+    fault.raise(("trigger takes exactly one kind, not %s"):format(table.concat(kinds, " and ")))
+  end
+end
+
+--- When a batch starts: exactly one of the three. Without a trigger: at once after the last.
+---@param given { processingTime: string?, availableNow: boolean?, once: boolean? }
+---@return mt.DataStreamWriter
+function Writer:trigger(given)
+  fault.expect("trigger", given, "table")
+  for key in pairs(given) do
+    if type(key) ~= "string" then
+      fault.raise "trigger takes names: { processingTime = \"10 seconds\" }"
+    end
+  end
+  expect_one_trigger(given)
+  local trigger = given.processingTime ~= nil and processing_time(given.processingTime)
+    or given.availableNow ~= nil
+      and flag_trigger("availableNow", given.availableNow, "what is there now, then end")
+    or flag_trigger("once", given.once, "one batch of what is there now, then end")
+  return object.with(self, { _trigger = trigger })
+end
+
+--- The query's name, in progress and logs, and of its memory table.
+---@param name string
+---@return mt.DataStreamWriter
+function Writer:queryName(name)
+  fault.expect("queryName", name, "string")
+  if name == "" then fault.raise "queryName is empty" end
+  return object.with(self, { _query_name = name })
+end
+
+--- The sink's name: how it knows its batches after its options changed.
+---@param name string
+---@return mt.DataStreamWriter
+function Writer:name(name)
+  fault.expect("name", name, "string")
+  if name == "" then fault.raise "name is empty" end
+  return object.with(self, { _name = name })
+end
+
+--- Folders of files by the values of these columns: column=value/.
+---@param ... string|string[]
+---@return mt.DataStreamWriter
+function Writer:partitionBy(...)
+  local names = select("#", ...) == 1 and type(...) == "table" and (...) or { ... }
+  local seen = {}
+  for _, name in ipairs(names) do
+    fault.expect("partitionBy", name, "string")
+    local schema = not self._flawed and self._frame._schema
+    local field, cure = true, nil
+    if schema then field, cure = schema:find(name) end
+    if not field then fault.raise(("partitionBy: there is no column %q%s"):format(name, cure)) end
+    if seen[name] then fault.raise(("partitionBy: %q is named twice"):format(name)) end
+    seen[name] = true
+  end
+  return object.with(self, { _partition_by = names })
+end
+
+local function not_started(name)
+  return function()
+    fault.raise(("%s: a job file does not start its query; leave :%s() away and return the query: "
+      .. "return df.writeStream…"):format(name, name))
+  end
+end
+Writer.start = not_started "start"
+Writer.toTable = not_started "toTable"
+
+--- The mistakes of a writer that only the whole of it shows, at the job's lines; and its sink.
+---@param self mt.DataStreamWriter
+---@param schema mt.Schema of the rows, outlives the sink
+---@return ffi.cdata* sink owned by the caller
+---@return table keep what the sink may point into
+function M.make_sink(self, schema)
+  local settings = core.new "struct mt_sink_settings"
+  local given, keep = core.pairs(options.without(self._options, "checkpointLocation"))
+  local columns = {}
+  for i, name in ipairs(self._partition_by) do columns[i] = { name = name } end
+  local partition_by, keep_too = core.pairs(columns)
+  settings.format, settings.name, settings.query_name = self._format, self._name, self._query_name
+  settings.options, settings.partition_by = given, partition_by
+  local out = core.new "struct mt_sink *[1]"
+  if C.mt_sink_new(settings, schema.c, out, core.err) ~= 0 then options.fail(self._options, self._at) end
+  return out[0], { keep, keep_too, self, schema, settings }
+end
+
+---@param self mt.DataStreamWriter
+---@return string? absolute
+function M.checkpoint(self)
+  local option = options.find(self._options, "checkpointLocation")
+  return option and option.value
+end
+
+object.seal(Writer, {
+  name = "DataStreamWriter",
+  callable = true,
+  newindex = "; set options with :option(name, value)",
+  later = object.later "foreach foreachBatch clusterBy insertInto save saveAsTable",
+})
+M.class = Writer
+
+return M

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * print_test.c - one row of every type as Spark's show() prints it. */
+#include "batch/sample.h"
+
+static void every_type_prints_as_in_show(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    struct mt_column column;
+    struct ArrowArray array;
+    struct mt_buf buf = {0};
+    sample_schema("a BOOLEAN, b INT, c DOUBLE, d FLOAT, e DECIMAL(10,2), f STRING, g BINARY, "
+                  "h DATE, i TIMESTAMP, j ARRAY<INT>, k STRING",
+                  &schema);
+    mt_column_init(&column, &schema);
+    struct mt_column *c = column.children;
+    const uint64_t price[2] = {1999, 0};
+    assert_int_equal(mt_column_add_int(&c[0], 1, &err), MT_OK);
+    assert_int_equal(mt_column_add_int(&c[1], -7, &err), MT_OK);
+    assert_int_equal(mt_column_add_double(&c[2], 1e10, &err), MT_OK);
+    assert_int_equal(mt_column_add_double(&c[3], 0.5, &err), MT_OK);
+    assert_int_equal(mt_column_add_decimal(&c[4], price, &err), MT_OK);
+    assert_int_equal(mt_column_add_bytes(&c[5], "ä", 2, &err), MT_OK);
+    assert_int_equal(mt_column_add_bytes(&c[6], "hi\xff", 3, &err), MT_OK);
+    assert_int_equal(mt_column_add_int(&c[7], 20786, &err), MT_OK);
+    assert_int_equal(mt_column_add_int(&c[8], INT64_C(1795946400500000), &err), MT_OK);
+    assert_int_equal(mt_column_add_int(&c[9].children[0], 1, &err), MT_OK);
+    assert_int_equal(mt_column_add_null(&c[9].children[0], &err), MT_OK);
+    assert_int_equal(mt_column_close_row(&c[9], &err), MT_OK);
+    assert_int_equal(mt_column_add_null(&c[10], &err), MT_OK);
+    assert_int_equal(mt_column_close_row(&column, &err), MT_OK);
+    mt_column_finish(&column, &array);
+    mt_value_print(&schema, &array, 0, &buf);
+    assert_string_equal(buf.data, "{true, -7, 1.0E10, 0.5, 19.99, ä, [68 69 FF], 2026-11-29, "
+                                  "2026-11-29 10:00:00.5, [1, NULL], NULL}");
+    mt_buf_free(&buf);
+    array.release(&array);
+    mt_column_deinit(&column);
+    mt_schema_release(&schema);
+}
+
+static void utf8_is_told_from_other_bytes(void **state)
+{
+    (void)state;
+    assert_true(mt_is_utf8("größe", 7));
+    assert_true(mt_is_utf8("", 0));
+    assert_false(mt_is_utf8("gr\xf6\xdf"
+                            "e",
+                            5));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_type_prints_as_in_show),
+        cmocka_unit_test(utf8_is_told_from_other_bytes),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
