@@ -52,6 +52,7 @@ enum mt_sink_answer {
 struct mt_sink_type {
     const char *name, *help;
     const struct mt_option *options; /* ends with {0} */
+    const char *const *not_yet;      /* Spark's options that are refused by name; NULL: none */
     size_t size;                     /* of the instance, whose first member is struct mt_sink */
     bool exactly_once;               /* false: begin always answers NEW */
     bool needs_path;                 /* refuse at declaration when no path is given */

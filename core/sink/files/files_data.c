@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * files_data.c - one Parquet file, written whole and durable under a name that readers
+ * skip (a leading dot; a bare ".tmp" ending is read by some).
+ *
+ * The temporary name carries a tag made of query and sink, so that a start finds what
+ * an earlier run of the same query dropped, wherever it lies, and leaves alone what
+ * another live query is writing in the same folder. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/step.h"
+#include "sink/files/files_int.h"
+
+/* As in the names of Spark's files. "lz4" is Parquet's LZ4_RAW. */
+const char *files_codec_suffix(const char *compression)
+{
+    static const char *const suffixes[][2] = {
+        {"snappy", ".snappy"}, {"gzip", ".gz"}, {"zstd", ".zstd"}, {"lz4", ".lz4raw"}};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (strcmp(suffixes[i][0], compression) == 0)
+            return suffixes[i][1];
+    return "";
+}
+
+static void set_names(const struct files_data_settings *settings, int64_t number,
+                      const char *folder, struct files_data *out)
+{
+    char *base = mt_format("part-%05lld-%s.c000%s.parquet", (long long)number, settings->attempt,
+                           files_codec_suffix(settings->parquet.compression));
+    const char *slash = *folder ? "/" : "";
+    out->name = mt_format("%s%s%s", folder, slash, base);
+    out->temporary =
+        mt_format("%s/%s%s.%s.%s.tmp", settings->table, folder, slash, base, settings->tag);
+    free(base);
+}
+
+static enum mt_status make_folder(const struct files_data_settings *settings, const char *folder,
+                                  struct mt_error *err)
+{
+    char *path = mt_format("%s%s%s", settings->table, *folder ? "/" : "", folder);
+    enum mt_status status = files_make_folder(path, settings->batch, err);
+    free(path);
+    return status;
+}
+
+/* The group's rows of the columns that stay, to be released when gathered. */
+static enum mt_status take_rows(const struct files_layout *layout, const struct mt_batch *batch,
+                                const struct files_group *group, struct mt_batch *out,
+                                struct mt_error *err)
+{
+    int64_t n = layout->data.n_children;
+    struct ArrowArray **children = mt_alloc((size_t)n * sizeof *children);
+    for (int64_t i = 0; i < n; i++)
+        children[i] = batch->array.children[layout->picks[i]];
+    struct mt_batch view = *batch;
+    view.schema = &layout->data;
+    view.array.children = children;
+    view.array.n_children = n;
+    enum mt_status status = mt_batch_gather(&view, group->rows, group->n_rows, out, err);
+    free(children);
+    return status;
+}
+
+static enum mt_status encode(const struct files_data_settings *settings,
+                             const struct ArrowArray *rows, struct files_out *to, int64_t *written,
+                             struct mt_error *err)
+{
+    struct mt_parquet_writer *writer;
+    enum mt_status status = mt_parquet_writer_new(&settings->layout->data, &settings->parquet,
+                                                  files_out_add, to, &writer, err);
+    if (status != MT_OK)
+        return status;
+    status = mt_parquet_write(writer, rows, err);
+    if (status == MT_OK)
+        return mt_parquet_finish(writer, written, err);
+    mt_parquet_discard(writer);
+    return status;
+}
+
+static enum mt_status write_rows(const struct files_data_settings *settings,
+                                 const struct ArrowArray *rows, struct files_data *out,
+                                 struct mt_error *err)
+{
+    struct files_out to;
+    enum mt_status status =
+        files_out_open(&to, out->temporary, O_TRUNC, "file.write", settings->batch, err);
+    if (status == MT_OK)
+        status = encode(settings, rows, &to, &out->rows, err);
+    if (to.error && to.fd >= 0) /* the disk's own words say more than the encoder's */
+        status = files_fail(err, to.error, "writing", out->temporary);
+    mt_step("file.write", settings->batch);
+    if (status == MT_OK)
+        status = files_out_sync(&to, "file.fsync", &out->size, &out->mtime_ms, err);
+    files_out_close(&to);
+    if (status == MT_OK)
+        mt_step("file.fsync", settings->batch);
+    return status;
+}
+
+enum mt_status files_data_write(const struct files_data_settings *settings, int64_t number,
+                                const struct mt_batch *batch, const struct files_group *group,
+                                struct files_data *out, struct mt_error *err)
+{
+    *out = (struct files_data){0};
+    set_names(settings, number, group->folder, out);
+    struct mt_batch rows = {0};
+    enum mt_status status = make_folder(settings, group->folder, err);
+    if (status == MT_OK && group->rows)
+        status = take_rows(settings->layout, batch, group, &rows, err);
+    if (status == MT_OK)
+        status = write_rows(settings, group->rows ? &rows.array : &batch->array, out, err);
+    mt_batch_release(&rows);
+    return status;
+}
+
+void files_data_clear(struct files_data *data)
+{
+    free(data->name);
+    free(data->temporary);
+    *data = (struct files_data){0};
+}

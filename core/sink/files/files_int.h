@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * files_int.h - the parts of the file sink:
+ *
+ *   files_sink      the eight functions, and the order of a commit
+ *   files_layout    which rows go into which folder
+ *   files_data      one Parquet file under a name that readers skip
+ *   files_pending   what an attempt is about to make visible, and clearing up after one
+ *   files_log       _spark_metadata: the path's own sequence of entries
+ *   files_entry     one line of it
+ *   files_disk      calls of the local disk that survive power loss, or say why not
+ */
+#ifndef MT_FILES_INT_H
+#define MT_FILES_INT_H
+
+#include <stdio.h>
+
+#include "columnar/columnar.h"
+#include "sink/sink_int.h"
+
+#define FILES_LOG_FOLDER "_spark_metadata"
+
+/* ---- disk: each returns MT_OK or FATAL with the path and the cure. `step` names the
+ * call for tests that fail it; a failed fsync is never repeated on the same file. */
+
+/* FATAL with strerror's words; machine trouble (disk full, no handles) told from the rest. */
+enum mt_status files_fail(struct mt_error *err, int error, const char *doing, const char *path);
+/* Makes path and what is missing above it. */
+enum mt_status files_make_folder(const char *path, int64_t batch, struct mt_error *err);
+enum mt_status files_sync_folder(const char *path, int64_t batch, struct mt_error *err);
+/* Path and every folder above it on the same file system, as far as they may be opened. */
+enum mt_status files_sync_upwards(const char *path, int64_t batch, struct mt_error *err);
+enum mt_status files_unlink(const char *path, struct mt_error *err); /* gone already is fine */
+
+/* A new file, written through a buffer. */
+struct files_out {
+    int fd; /* -1: none */
+    int error;
+    const char *step; /* "file.write", ... */
+    int64_t batch;
+    char *path;
+    struct mt_buf buf;
+};
+/* Opens path with O_CREAT and `how` (O_EXCL or O_TRUNC); on failure out->error has the errno. */
+enum mt_status files_out_open(struct files_out *out, const char *path, int how, const char *step,
+                              int64_t batch, struct mt_error *err);
+/* Returns 0 or an errno, which files_out_sync tells too: a mt_write_fn over files_out. */
+int files_out_add(void *out, const void *bytes, size_t len);
+/* Everything is on the disk after this. fsync is named sync_step. */
+enum mt_status files_out_sync(struct files_out *out, const char *sync_step, int64_t *size,
+                              int64_t *mtime_ms, struct mt_error *err);
+void files_out_close(struct files_out *out);
+
+/* ---- entry: one line of the log */
+
+struct files_entry {
+    char *path; /* absolute; in the line a file:// URI */
+    int64_t size, mtime_ms;
+    bool ours; /* written by Moontide: what follows is set */
+    char *query, *sink;
+    struct mt_sink_record record; /* of the whole batch; bytes = size */
+};
+void files_entry_print(const struct files_entry *entry, struct mt_buf *buf);
+/* REJECT with the reason alone when the line is none; entry is then clear. */
+enum mt_status files_entry_parse(const char *line, size_t len, struct files_entry *entry,
+                                 struct mt_error *err);
+void files_entry_clear(struct files_entry *entry);
+void files_uri(const char *path, struct mt_buf *buf);
+/* A part of a file name, escaped as Spark does for col=value folders. */
+void files_escape(const char *text, size_t len, struct mt_buf *buf);
+
+/* ---- log */
+
+struct files_log {
+    char *dir;
+    char *query, *sink; /* whose batches are looked for */
+    int64_t last;       /* highest number read; -1: none */
+    int64_t compact;    /* highest compact number; -1: none */
+    int64_t interval;   /* every how many entries one is compact */
+    bool holds;         /* a batch of ours is in it; record is the latest */
+    struct mt_sink_record record;
+    char *stranger; /* another query that wrote here, in words; NULL: none */
+};
+/* Touches nothing. */
+void files_log_init(struct files_log *log, const char *table, const char *query, const char *sink);
+void files_log_deinit(struct files_log *log);
+/* Reads the entries that are new since the last time. FATAL for damage, a gap. */
+enum mt_status files_log_refresh(struct files_log *log, struct mt_error *err);
+/* Makes text (lines of record's batch) the next entry, with what a compact one needs
+ * in front. *lost: meanwhile another process stored this batch or a later one. */
+enum mt_status files_log_append(struct files_log *log, const struct mt_sink_record *record,
+                                const struct mt_buf *text, bool *lost, struct mt_error *err);
+/* Whether a line of the log contains word. */
+enum mt_status files_log_mentions(const struct files_log *log, const char *word, bool *found,
+                                  struct mt_error *err);
+/* The name that temporary entries of ours have. Caller frees. */
+char *files_log_temporary(const struct files_log *log);
+
+/* ---- layout */
+
+struct files_layout {
+    const struct ArrowSchema *schema;
+    int32_t *keys; /* columns that make the folders */
+    int64_t n_keys;
+    int32_t *picks;          /* columns that stay in the files */
+    struct ArrowSchema data; /* of these */
+};
+struct files_group {
+    char *folder;        /* "event=view/day=2026-11-29", "" without partition columns */
+    const int32_t *rows; /* NULL: all */
+    int64_t n_rows;
+};
+struct files_groups {
+    struct files_group *items;
+    int64_t n;
+    int32_t *rows;
+};
+enum mt_status files_layout_init(struct files_layout *layout, const struct mt_sink *sink,
+                                 struct mt_error *err);
+void files_layout_deinit(struct files_layout *layout);
+/* REJECT with the row's coordinates for a value that no folder can say. */
+enum mt_status files_group(const struct files_layout *layout, const struct mt_batch *batch,
+                           struct files_groups *groups, struct mt_error *err);
+void files_groups_clear(struct files_groups *groups);
+
+/* ---- data */
+
+struct files_data {
+    char *name;      /* relative: "event=view/part-00000-....parquet" */
+    char *temporary; /* absolute */
+    int64_t rows;    /* by the footer */
+    int64_t size, mtime_ms;
+};
+struct files_data_settings {
+    const struct files_layout *layout;
+    struct mt_parquet_settings parquet;
+    const char *table, *attempt, *tag;
+    int64_t batch;
+};
+/* Writes one group's rows into file number `number`, durable under its temporary name. */
+enum mt_status files_data_write(const struct files_data_settings *settings, int64_t number,
+                                const struct mt_batch *batch, const struct files_group *group,
+                                struct files_data *out, struct mt_error *err);
+void files_data_clear(struct files_data *data);
+const char *files_codec_suffix(const char *compression);
+
+/* ---- pending: the list of what an attempt is about to make visible */
+
+struct files_pending {
+    char *path; /* the list's own */
+    int fd;     /* locked while an attempt is alive; -1 */
+};
+void files_pending_init(struct files_pending *pending, const struct files_log *log);
+void files_pending_deinit(struct files_pending *pending);
+/* Durable on return, and locked until files_pending_remove or the process's end. */
+enum mt_status files_pending_put(struct files_pending *pending, const struct mt_sink_record *record,
+                                 const char *attempt, const struct files_data *files, int64_t n,
+                                 struct mt_error *err);
+/* Gives the lock up and leaves the list, to be settled. */
+void files_pending_release(struct files_pending *pending);
+enum mt_status files_pending_remove(struct files_pending *pending, struct mt_error *err);
+/* Deletes the files of a list that nobody holds, unless the log has them, then the
+ * list. FATAL when another process holds it. */
+enum mt_status files_pending_settle(struct files_pending *pending, const struct files_log *log,
+                                    const char *table, struct mt_error *err);
+
+/* Every file in the table's folder and those under it named column=value. visit gets
+ * the path and its last part; it returns false to stop. */
+typedef bool (*files_visit)(void *ctx, const char *path, const char *name);
+enum mt_status files_walk(const char *table, files_visit visit, void *ctx, struct mt_error *err);
+#endif

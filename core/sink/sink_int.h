@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * sink_int.h - what the files of this room share. */
+#ifndef MT_SINK_INT_H
+#define MT_SINK_INT_H
+
+#include "sink/sink.h"
+
+extern const struct mt_sink_type sink_console, sink_memory, sink_noop, sink_parquet;
+
+/* The absolute form of a local path ("out", "file:/out", "file:///out"), links of its
+ * existing part resolved, so that one folder has one name. Reads the disk only. The
+ * caller frees *out. */
+enum mt_status sink_absolute_path(const char *path, char **out, struct mt_error *err) MT_NODISCARD;
+
+/* What a destination will say of batch, before any row of it is stored (rows 0). */
+struct mt_sink_record sink_record_of(const struct mt_sink_batch *batch);
+
+/* A call of write or commit outside of begin ... commit, or after an error. */
+enum mt_status sink_not_open(const struct mt_sink *sink, const char *call, struct mt_error *err);
+#endif

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * contract_test.c - every sink in the table keeps the contract; and the suite finds
+ * every sink that is wrong on purpose (wrong_sinks.c).
+ *
+ * A new sink is covered as it is. One that says exactly_once adds a line to `known`
+ * below: how its rows are read back, where it may be killed, which calls may fail. */
+#include "wrong_sinks.c"
+
+static struct mt_sink *make_one(const struct subject *subject, const char *path,
+                                const struct ArrowSchema *schema, struct mt_error *err)
+{
+    const struct mt_sink_type *type = mt_sink_type_of(subject->format);
+    struct setup setup = {.format = subject->format,
+                          .path = type->needs_path ? path : NULL,
+                          .query_name = "contract",
+                          .partition_by = {subject->partition_by}};
+    struct mt_sink *sink = NULL;
+    return make_sink(&setup, schema, &sink, err) == MT_OK ? sink : NULL;
+}
+
+static char *held_by_a_table(const char *path)
+{
+    char *text = ask_reader("ids", path);
+    text[strcspn(text, "\n")] = '\0';
+    return text;
+}
+
+static char *held_by_memory(const char *path)
+{
+    (void)path;
+    struct mt_batch rows = {0};
+    if (!mt_memory_table("contract", &rows))
+        return mt_strdup("no table");
+    char *text = print_ids(rows.array.children[0]->buffers[1], rows.array.length);
+    mt_batch_release(&rows);
+    return text;
+}
+
+static const char *const file_steps[] = {"file.write", "file.fsync", "file.pending", "file.rename",
+                                         "file.log",   "file.link",  "file.done",    NULL};
+static const char *const file_fails[] = {
+    "file.open=24", "file.write=5", "file.write", "file.fsync=5",  "file.folder", "file.pending",
+    "file.rename",  "file.log",     "file.link",  "file.logged=5", NULL};
+
+static const struct subject known[] = {
+    {"parquet", make_one, "parquet", NULL, 0, held_by_a_table, file_steps, file_fails},
+    {"parquet by kind", make_one, "parquet", "kind", 0, held_by_a_table, file_steps, file_fails},
+    {"memory", make_one, "memory", NULL, 0, held_by_memory, NULL, NULL},
+};
+enum { N_KNOWN = sizeof known / sizeof *known };
+
+static bool is_known(const char *format)
+{
+    for (int i = 0; i < N_KNOWN; i++)
+        if (strcmp(known[i].format, format) == 0)
+            return true;
+    return false;
+}
+
+/* Standard output of this process into nowhere, for sinks that print. */
+static int mute(int fd)
+{
+    fflush(NULL);
+    int saved = dup(fd), nowhere = open("/dev/null", O_WRONLY);
+    dup2(nowhere, fd);
+    close(nowhere);
+    return saved;
+}
+
+static void unmute(int fd, int saved)
+{
+    fflush(NULL);
+    dup2(saved, fd);
+    close(saved);
+}
+
+static int keep_all(const struct subject *subject)
+{
+    int broken = 0;
+    for (int i = 0; i < N_RULES; i++) {
+        int saved = mute(STDOUT_FILENO);
+        char *words = run_rule(&rules[i], subject);
+        unmute(STDOUT_FILENO, saved);
+        if (words)
+            print_error("%s breaks %s: %s\n", subject->label, rules[i].name, words);
+        broken += words != NULL;
+        free(words);
+    }
+    return broken;
+}
+
+static void every_sink_keeps_the_contract(void **state)
+{
+    (void)state;
+    int broken = 0;
+    for (const struct mt_sink_type *const *type = mt_sink_types; *type; type++) {
+        if (is_known((*type)->name))
+            continue;
+        if ((*type)->exactly_once)
+            fail_msg("%s says exactly once: add a line to `known` that reads it back",
+                     (*type)->name);
+        struct subject plain = {.label = (*type)->name, .make = make_one, .format = (*type)->name};
+        broken += keep_all(&plain);
+    }
+    for (int i = 0; i < N_KNOWN; i++)
+        broken += keep_all(&known[i]);
+    assert_int_equal(broken, 0);
+}
+
+static void the_right_toy_keeps_the_contract(void **state)
+{
+    (void)state;
+    struct subject right = toy_subject(RIGHT);
+    assert_int_equal(keep_all(&right), 0);
+}
+
+static const struct rule *rule_named(const char *name)
+{
+    for (int i = 0; i < N_RULES; i++)
+        if (strcmp(rules[i].name, name) == 0)
+            return &rules[i];
+    fail_msg("no rule %s", name);
+    return NULL;
+}
+
+/* In a process of its own: what is found may be a crash. */
+static bool is_found(enum wrong wrong, const struct rule *rule)
+{
+    struct subject subject = toy_subject(wrong);
+    int saved = mute(STDERR_FILENO);
+    pid_t child = fork();
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        _exit(run_rule(rule, &subject) ? 1 : 0);
+    }
+    int status = 0;
+    waitpid(child, &status, 0);
+    unmute(STDERR_FILENO, saved);
+    return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+static void every_wrong_sink_is_found_by_its_rule(void **state)
+{
+    (void)state;
+    int missed = 0;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+#ifndef MT_SANITIZED
+        if (faults[i].wrong == KEEPS_A_POINTER)
+            continue; /* the address sanitizer is what finds it */
+#endif
+        if (is_found(faults[i].wrong, rule_named(faults[i].rule)))
+            continue;
+        print_error("fault %d passes %s\n", (int)faults[i].wrong, faults[i].rule);
+        missed++;
+    }
+    assert_int_equal(missed, 0);
+}
+
+static void every_rule_finds_a_wrong_sink(void **state)
+{
+    (void)state;
+    for (int i = 0; i < N_RULES; i++) {
+        bool used = false;
+        for (size_t k = 0; k < sizeof faults / sizeof *faults; k++)
+            used = used || strcmp(faults[k].rule, rules[i].name) == 0;
+        if (!used)
+            fail_msg("no wrong sink shows that %s can fail", rules[i].name);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_right_toy_keeps_the_contract),
+        cmocka_unit_test(every_wrong_sink_is_found_by_its_rule),
+        cmocka_unit_test(every_rule_finds_a_wrong_sink),
+        cmocka_unit_test(every_sink_keeps_the_contract),
+    };
+    mt_log_level(MT_ERROR);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    mt_memory_table_drop("contract");
+    stop_reader();
+    return failed;
+}

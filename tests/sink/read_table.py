@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads a table as others do: by its _spark_metadata log and by listing its folders.
+Answers questions, one a line, until its input ends; an answer ends with a line NUL.
+
+  ids TABLE    the ids it holds ("0-9,12"), or what is wrong with it
+  rows TABLE   every row as JSON, ordered by the first column, null apart from empty
+  log TABLE    the log's lines from 0 on, as readers of Spark's format resolve them
+  meta FILE    the footer's key-value pairs that begin with "moontide."
+"""
+import base64
+import datetime
+import decimal
+import json
+import os
+import sys
+import urllib.parse
+
+import pyarrow.dataset
+import pyarrow.parquet
+
+
+def log_lines(table):
+    folder = os.path.join(table, "_spark_metadata")
+    numbers = {}
+    for name in os.listdir(folder) if os.path.isdir(folder) else []:
+        stem = name.removesuffix(".compact")
+        if stem.isdigit() and (name != stem or int(stem) not in numbers):
+            numbers[int(stem)] = name
+    compact = [n for n, name in numbers.items() if name.endswith(".compact")]
+    lines = []
+    for n in range(max(compact, default=0), max(numbers, default=-1) + 1):
+        text = open(os.path.join(folder, numbers[n]), encoding="utf-8").read().split("\n")
+        assert text[0] == "v1", f"{numbers[n]} begins with {text[0]!r}"
+        lines += [json.loads(line) for line in text[1:]]
+    return lines
+
+
+def logged_files(table):
+    for line in log_lines(table):
+        url = urllib.parse.urlsplit(line["path"])
+        path = urllib.parse.unquote(url.path)
+        assert url.scheme == "file" and os.path.getsize(path) == line["size"], line
+        yield path
+
+
+def ids_by_log(table):
+    return sorted(i for path in logged_files(table)
+                  for i in pyarrow.parquet.ParquetFile(path).read(["id"])["id"].to_pylist())
+
+
+def ids_by_listing(table):
+    data = pyarrow.dataset.dataset(table, format="parquet", partitioning="hive")
+    return sorted(data.to_table(columns=["id"])["id"].to_pylist()) if data.files else []
+
+
+def strays(table):
+    known = set(logged_files(table))
+    for folder, _, names in os.walk(table):
+        for name in names:
+            path = os.path.join(folder, name)
+            if folder.endswith("/_spark_metadata"):
+                if not name.removesuffix(".compact").isdigit():
+                    yield path
+            elif path not in known:
+                yield path
+
+
+def ranges(ids):
+    parts = []
+    for i in ids:
+        if parts and parts[-1][1] + 1 == i:
+            parts[-1][1] = i
+        else:
+            parts.append([i, i])
+    return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in parts)
+
+
+def check(table):
+    if not os.path.isdir(table):
+        return ""
+    by_log, by_listing, left = ids_by_log(table), ids_by_listing(table), sorted(strays(table))
+    if left:
+        return f"stray files: {left}"
+    if by_log != by_listing:
+        return f"the log has {ranges(by_log)}, the folders {ranges(by_listing)}"
+    return ranges(by_log)
+
+
+def plain(value):
+    if isinstance(value, bytes):
+        return {"bytes": base64.b16encode(value).decode()}
+    if isinstance(value, (decimal.Decimal, datetime.date, datetime.datetime)):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    if isinstance(value, dict):
+        return {k: plain(v) for k, v in value.items()}
+    return value
+
+
+def rows(table):
+    hive = pyarrow.dataset.HivePartitioning.discover(infer_dictionary=False)
+    data = pyarrow.dataset.dataset(list(logged_files(table)), format="parquet", partitioning=hive,
+                                   partition_base_dir=table).to_table()
+    for row in sorted(data.to_pylist(), key=lambda r: str(r[data.column_names[0]])):
+        yield json.dumps(plain(row), sort_keys=True, ensure_ascii=False)
+
+
+def answer(what, place):
+    if what == "ids":
+        return [check(place)]
+    if what == "rows":
+        return rows(place)
+    if what == "log":
+        return map(json.dumps, log_lines(place))
+    pairs = pyarrow.parquet.ParquetFile(place).metadata.metadata
+    ours = {k.decode(): v.decode() for k, v in pairs.items() if k.startswith(b"moontide.")}
+    return [json.dumps(ours, sort_keys=True)]
+
+
+for question in sys.stdin:
+    try:
+        lines = list(answer(*question.rstrip("\n").split(" ", 1)))
+    except Exception as error:  # told to the test that asked
+        lines = [f"{type(error).__name__}: {error}"]
+    print(*lines, "\0", sep="\n", flush=True)
