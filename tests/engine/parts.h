@@ -5,7 +5,6 @@
 #ifndef PARTS_H
 #define PARTS_H
 
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,6 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 #include "engine/engine.h"
 #include "sink/sink.h"
