@@ -15,6 +15,7 @@
 #include "columnar/columnar.h"
 #include "script/script.h"
 #include "script/script_int.h"
+#include "sink/sink.h"
 #include "source/source.h"
 #include "store/store.h"
 
@@ -92,7 +93,7 @@ static int host_run(lua_State *L)
     return 1;
 }
 
-static int push_failure(lua_State *L, const struct mt_error *err)
+int mt_lua_failure(lua_State *L, const struct mt_error *err)
 {
     lua_pushnil(L);
     lua_pushstring(L, err->text);
@@ -104,7 +105,7 @@ static int push_errno(lua_State *L, enum mt_class class_, const char *path)
 {
     struct mt_error err;
     mt_fail(&err, MT_FATAL, class_, "%s: %s", path, strerror(errno));
-    return push_failure(L, &err);
+    return mt_lua_failure(L, &err);
 }
 
 /* show(dir) -> JSON, or nil, message, class */
@@ -115,7 +116,7 @@ static int host_show(lua_State *L)
     if (!realpath(luaL_checkstring(L, 1), dir))
         return push_errno(L, MT_CLASS_CHECKPOINT, lua_tostring(L, 1));
     if (mt_checkpoint_show(dir, &json, &err) != MT_OK)
-        return push_failure(L, &err);
+        return mt_lua_failure(L, &err);
     lua_pushstring(L, json);
     free(json);
     return 1;
@@ -186,6 +187,26 @@ static int host_files(lua_State *L)
     return 1;
 }
 
+/* head(file, n) -> rows in all, table of the first n; or a failure */
+static int host_head(lua_State *L)
+{
+    struct mt_error err = {0};
+    struct ArrowSchema schema;
+    struct ArrowArray rows;
+    struct mt_buf text = {0};
+    int64_t total;
+    if (mt_parquet_head(luaL_checkstring(L, 1), luaL_checkint(L, 2), &schema, &rows, &total,
+                        &err) != MT_OK)
+        return mt_lua_failure(L, &err);
+    mt_table_print(&schema, &rows, 0, &text);
+    rows.release(&rows);
+    mt_schema_release(&schema);
+    lua_pushnumber(L, (lua_Number)total);
+    lua_pushlstring(L, text.data, text.len);
+    mt_buf_free(&text);
+    return 2;
+}
+
 static int host_versions(lua_State *L)
 {
     lua_newtable(L);
@@ -208,7 +229,8 @@ static int open_host(lua_State *L)
     static const luaL_Reg functions[] = {
         {"run", host_run},         {"show", host_show},   {"realpath", host_realpath},
         {"tempdir", host_tempdir}, {"chdir", host_chdir}, {"versions", host_versions},
-        {"isatty", host_isatty},   {"files", host_files}, {NULL, NULL},
+        {"isatty", host_isatty},   {"files", host_files}, {"mock", mt_lua_mock},
+        {"head", host_head},       {NULL, NULL},
     };
     lua_newtable(L);
     luaL_register(L, NULL, functions);

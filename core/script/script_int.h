@@ -75,6 +75,17 @@ void mt_outbox_finish(struct mt_outbox *box);
 void mt_outbox_hurry(struct mt_outbox *box);
 bool mt_outbox_take(struct mt_outbox *box, struct mt_buf *lines, char waiting[256]);
 
+/* ---- script_cli.c */
+
+/* Pushes nil, the words and the class, as functions of the command line's table fail;
+ * returns 3. */
+int mt_lua_failure(lua_State *L, const struct mt_error *err);
+
+/* ---- script_mock.c: mock(topic, partitions) -> object with brokers, produce, stop; or a
+ * failure */
+
+int mt_lua_mock(lua_State *L);
+
 /* ---- script_run.c: `moontide run` */
 
 struct mt_run_request {

@@ -93,6 +93,11 @@ struct mt_sink {
 
 const struct mt_sink_type *mt_sink_type_of(const char *name);
 extern const struct mt_sink_type *const mt_sink_types[]; /* ends with NULL */
+
+/* Adds rows (of schema) as the table that the console sink prints. cut: characters a cell may
+ * have; 0: any. */
+void mt_table_print(const struct ArrowSchema *schema, const struct ArrowArray *rows, int64_t cut,
+                    struct mt_buf *out);
 #endif
 
 enum mt_status mt_sink_new(const struct mt_sink_settings *settings,

@@ -156,6 +156,10 @@ function commands.demo(args)
   }
 end
 
+function commands.check(args)
+  return require("moontide.check").main { file = args.job, set = values_of(args.set) }
+end
+
 function commands.ckpt(args)
   return require("moontide.ckpt").show { dir = args.dir, json = args.json, fail = M.fail }
 end
