@@ -1,5 +1,5 @@
 std = "luajit"
-max_line_length = 110
+max_line_length = 120
 exclude_files = { "build", ".deps" }
 files["spec"] = { std = "+busted" }
 files["**/*_spec.lua"] = { std = "+busted" }

@@ -7,22 +7,37 @@
 local core = require "moontide._core"
 local columns = require "moontide.columns"
 local fault = require "moontide.fault"
+local paths = require "moontide.paths"
 local rows = require "moontide.rows"
 local C = core.C
 
 local M = {}
 
----@type fun(file: string): string[]? lines of a job file
-M.lines_of = function() return nil end
+local texts = {} -- file -> its text as it was loaded
+
+--- Keeps the text that a file was loaded from, for the lines of errors.
+---@param file string
+---@param text string
+function M.remember(file, text)
+  texts[file] = text
+end
+
+local function lines_of(file)
+  local text = texts[file] or paths.read(file)
+  if not text then return nil end
+  local lines = {}
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
+  return lines
+end
 
 --- Message handler of xpcall around a loop: keeps the place of the error.
 function M.catch(e)
   if columns.is_misfit(e) then return e end
-  local at = fault.here()
+  local at = fault.within()
   local text = type(e) == "string" and e or tostring(e)
   -- Lua's own prefix, maybe cut short; the whole place will stand in front
   local line = text:match "^[^\n:]*:(%d+): "
-  if tonumber(line) == at.line then text = text:gsub("^[^\n:]*:%d+: ", "", 1) end
+  if at and tonumber(line) == at.line then text = text:gsub("^[^\n:]*:%d+: ", "", 1) end
   return { at = at, text = text }
 end
 
@@ -43,19 +58,32 @@ end
 
 local STAND_INS = { STRING = '""', BINARY = '""', BOOLEAN = "false", DATE = '"1970-01-01"' }
 
+local function escape(name)
+  return (name:gsub("%W", "%%%0"))
+end
+
+-- True when the line reads a field: row.name or row["name"].
+local function reads(line, name)
+  return line and (line:find("%." .. escape(name) .. "%f[^%w_]")
+    or line:find("%[%s*[\"']" .. escape(name) .. "[\"']%s*%]")) ~= nil
+end
+
+-- True when the line gives a field of a table a value: name = or ["name"] =.
+local function gives(line, name)
+  return line and (line:find("%f[%w_]" .. escape(name) .. "%s*=%f[^=]")
+    or line:find("%[%s*[\"']" .. escape(name) .. "[\"']%s*%]%s*=%f[^=]")) ~= nil
+end
+
 -- "(row.amount or 0) > 0", from how the line uses the field.
 local function cure(line, name, field)
   local stand_in = STAND_INS[field.type] or "0"
-  local row, rest = (line or ""):match("([%a_][%w_]*)%." .. name .. "%f[^%w_](.*)")
+  local row, rest = (line or ""):match("([%a_][%w_]*)%." .. escape(name) .. "%f[^%w_](.*)")
   local compared = rest and rest:match "^%s*([<>=~]=?%s*[%w_.\"'-]+)"
   local method = rest and rest:match "^(:[%w_]+%b())"
-  local fixed = ("(%s.%s or %s)"):format(row or "row", name, stand_in)
+  local access = row and row .. "." .. name or ("row[%q]"):format(name)
+  local fixed = ("(%s or %s)"):format(access, stand_in)
   if method then return fixed .. method end
   return compared and fixed .. " " .. compared or fixed
-end
-
-local function mentions(line, name)
-  return line and line:find("%f[%w_]" .. name:gsub("%W", "%%%0") .. "%f[^%w_]") ~= nil
 end
 
 -- The message with the null column it is about, when there is one.
@@ -65,7 +93,7 @@ local function explain_null(text, schema, batch, i, line)
   local named = text:match "field '([^']+)'"
   local suspects = {}
   for _, name in ipairs(nulls) do
-    if name == named or not named and mentions(line, name) then suspects[#suspects + 1] = name end
+    if name == named or not named and reads(line, name) then suspects[#suspects + 1] = name end
   end
   if #suspects == 1 then
     local name = suspects[1]
@@ -79,15 +107,16 @@ end
 
 -- ---- where a value was made
 
--- The line of a function's text that names a column, else its last `return`, else where it begins.
+-- The line of a function's text that gives a column its value, else its last `return`, else where it
+-- begins.
 local function line_of_value(fn, column)
   local info = debug.getinfo(fn, "S")
   local file = info.source:gsub("^[@=]", "")
-  local lines = M.lines_of(file)
+  local lines = lines_of(file)
   local last_return
   for n = info.linedefined, lines and info.lastlinedefined or -1 do
     local line = lines[n] or ""
-    if column and mentions(line:gsub("%f[%w_]row%.[%w_]+", ""), column) then
+    if column and gives(line, column) then
       return { file = file, line = n }
     end
     if line:find "%f[%w_]return%f[^%w_]" then last_return = n end
@@ -112,12 +141,10 @@ end
 ---@param e any
 ---@return mt.Fault
 function M.fault(step, schema, batch, i, e)
-  if type(e) ~= "table" then e = { at = { file = "?", line = 0 }, text = tostring(e) } end
-  local at, text = e.at, e.text
-  if columns.is_misfit(e) then
-    at = line_of_value(step.fn, e.column)
-  else
-    local lines = M.lines_of(at.file)
+  if type(e) ~= "table" then e = { text = tostring(e) } end
+  local at, text = e.at or line_of_value(step.fn, e.column), e.text
+  if not columns.is_misfit(e) then
+    local lines = lines_of(at.file)
     text = explain_null(text, schema, batch, i, lines and lines[at.line])
   end
   if text:sub(1, #step.kind + 2) == step.kind .. ": " then text = text:sub(#step.kind + 3) end

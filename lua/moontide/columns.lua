@@ -81,7 +81,7 @@ local function to_bigint(field, v)
   if is_int64(v) then return v end
   local n = from_uint64(v) or type(v) == "string" and value.int64(v)
   if n then return n end
-  if type(v) == "number" and v == math.floor(v) and v == v then
+  if type(v) == "number" and v == math.floor(v) and v - v == 0 then
     misfit(field, ("%s is %s: the number %s is above 2^53 and may be rounded already; use an int64 (%s) "
       .. "or decimal text"):format(field.name, field.ddl, value.text(v), "9007199254740993LL"))
   end
@@ -315,7 +315,7 @@ function M.building(fields)
   end
   function self.verify(rows, cursor)
     for n, field in ipairs(fields) do
-      local text = field.type == "STRING" and W["d" .. n]
+      local text = rows > 0 and field.type == "STRING" and W["d" .. n]
       local offsets = text and W["o" .. n]
       local bad = text and first_invalid(offsets, text, rows)
       if bad then

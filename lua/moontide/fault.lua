@@ -51,11 +51,12 @@ local function last_line(chunk)
   return util.funcinfo(chunk, util.funcinfo(chunk).bytecodes - 1).currentline
 end
 
--- The nearest frame that is not ours; `files`: and stands in one of these.
-local function find_frame(files)
+-- The nearest frame that is not ours; `files`: and stands in one of these; `within`: and was called
+-- by generated code.
+local function find_frame(files, within)
   for level = 3, 200 do
     local info = debug.getinfo(level, "Sl")
-    if not info then return nil end
+    if not info or within and info.source:find "^=moontide " then return nil end
     if not is_own(info) and (not files or files[info.source]) then
       return { file = info.source:gsub("^[@=]", ""), line = info.currentline }
     end
@@ -70,6 +71,13 @@ function M.here()
   if job and job.chunk then return { file = job.file, line = last_line(job.chunk) } end
   at = find_frame(nil)
   return at or { file = "?", line = 0 }
+end
+
+--- The nearest place in a function that generated code calls; nil when a tail call left no frame.
+---@return mt.At?
+function M.within()
+  local files = job and job.files
+  return files and find_frame(files, true) or find_frame(nil, true)
 end
 
 ---@param at mt.At

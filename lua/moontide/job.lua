@@ -22,7 +22,6 @@ local M = {}
 ---@field file string as given
 ---@field folder string
 ---@field files { name: string, text: string }[] the bundle's, the job file first
----@field lines table<string, string[]> by file
 ---@field sources table<string, boolean> chunk names
 ---@field before table<string, boolean> modules that were there already
 ---@field closed boolean nothing new may be loaded
@@ -51,12 +50,6 @@ end
 
 -- ---- files
 
-local function lines_of(text)
-  local lines = {}
-  for line in (text .. "\n"):gmatch "([^\n]*)\n" do lines[#lines + 1] = line end
-  return lines
-end
-
 -- The name in the bundle: relative to the job's folder, so that it is the same from everywhere.
 local function bundle_name(file)
   local prefix = job.folder .. "/"
@@ -72,7 +65,7 @@ local function compile(file)
     error(fault.new("JOB", "FATAL", ("%s is not UTF-8 text; write other bytes as \\xNN"):format(file)), 0)
   end
   job.files[#job.files + 1] = { name = bundle_name(file), text = text }
-  job.lines[file] = lines_of(text)
+  blame.remember(file, text)
   job.sources["@" .. file] = true
   local chunk, complaint = loadstring((text:gsub("^#[^\n]*", "")), "@" .. file)
   if chunk then return chunk end
@@ -110,10 +103,8 @@ end
 
 local function begin(file, conf)
   config.begin(conf.set or {})
-  job = { file = file, folder = paths.folder(file), files = {}, lines = {}, sources = {}, before = {},
-    closed = false }
+  job = { file = file, folder = paths.folder(file), files = {}, sources = {}, before = {}, closed = false }
   for name in raw.pairs(package.loaded) do job.before[name] = true end
-  blame.lines_of = function(name) return job.lines[name] end
   if package.loaders[1] ~= searcher then table.insert(package.loaders, 1, searcher) end
   rawset(mt, "file", M.file)
   local zone = config.peek "timeZone"

@@ -27,7 +27,7 @@ end
 function M.nearest(word, names)
   word = tostring(word):lower()
   if #word > 100 then return nil end
-  local best, least = nil, math.min(3, math.max(1, math.floor(#word / 3))) + 1
+  local best, least = nil, math.min(3, math.floor(#word / 3)) + 1
   for _, name in ipairs(names) do
     local d = distance(word, name:lower())
     if d < least then best, least = name, d end

@@ -95,26 +95,27 @@ function M.decimal(digits)
   return C.mt_decimal_parse(digits, #digits, 38, #fraction, d.half) == 0 and d or nil
 end
 
--- The other side of a comparison as a decimal; nil when it is not comparable at all.
-local function comparable(v)
+-- A side of a comparison as a decimal; nil when it is not comparable at all. `level`: of the script.
+local function comparable(v, level)
   if core.istype(Decimal, v) then return v end
   if type(v) == "number" then
     if v ~= floor(v) or v < -LIMIT or v > LIMIT then
       error(("a decimal does not compare with the number %s, which may be rounded; write it as text: %q")
-        :format(text(v), text(v)), 4)
+        :format(text(v), text(v)), level)
     end
     return M.decimal(format("%d", v))
   end
   if core.istype(int64, v) or core.istype(uint64, v) then return M.decimal(text(v)) end
   if type(v) == "string" then
-    return M.decimal(v) or error(("%q is not a decimal"):format(v), 4)
+    return M.decimal(v) or error(("%q is not a decimal"):format(v), level)
   end
 end
 
 local function compare(a, b)
-  local x, y = comparable(a), comparable(b)
+  local x, y = comparable(a, 4), comparable(b, 4)
   if not x or not y then
-    local other = x and b or a
+    local other = b
+    if not x then other = a end
     error(("attempt to compare a decimal with %s"):format(other == nil and "nil" or type(other)), 3)
   end
   return C.mt_decimal_compare(x.half, x.scale, y.half, y.scale)
@@ -128,7 +129,7 @@ core.metatype(Decimal, {
   __tostring = decimal_text,
   __concat = function(a, b) return text(a) .. text(b) end,
   __eq = function(a, b)
-    local x, y = comparable(a), comparable(b)
+    local x, y = comparable(a, 3), comparable(b, 3)
     -- `x ~= nil` would ask this function again
     return x and y and C.mt_decimal_compare(x.half, x.scale, y.half, y.scale) == 0 or false
   end,

@@ -1,0 +1,109 @@
+-- SPDX-License-Identifier: Apache-2.0
+local check = require "moontide.check"
+local support = require "spec.support"
+
+local function facts_of(files, set)
+  if type(files) == "string" then files = { ["job.lua"] = files } end
+  local folder = support.folder(files)
+  local facts = support.with_globals(function() return check.facts(folder .. "/job.lua", { set = set }) end)
+  return facts, folder
+end
+
+local GOOD = [[
+local mt = require "moontide"
+return mt.readStream:format "kafka"
+  :option("kafka.bootstrap.servers", "localhost:9")
+  :option("subscribe", "orders")
+  :load()
+  :fromJson("value", "id BIGINT, day DATE", { keep = { "offset" } })
+  :filter(function(row) return row.id > 0 end)
+  :drop "offset"
+  .writeStream:format "parquet"
+  :option("path", "/tmp/table")
+  :option("checkpointLocation", "/tmp/ck")
+  :partitionBy "day"
+  :trigger { processingTime = "1 second" }
+  :queryName "orders"]]
+
+describe("check", function()
+  it("tells source, steps with their columns, and sink", function()
+    local facts = facts_of(GOOD)
+    assert.same({}, facts.errors)
+    assert.equal("orders", facts.name)
+    assert.equal("kafka", facts.source.format)
+    assert.same({ "value", "offset" }, { unpack(facts.source.reads) })
+    assert.equal("localhost:9", facts.source.options["kafka.bootstrap.servers"])
+    local kinds, lines = {}, {}
+    for i, step in ipairs(facts.steps) do kinds[i], lines[i] = step.kind, step.line end
+    assert.same({ "fromJson", "filter", "drop" }, kinds)
+    assert.same({ 6, 7, 8 }, lines)
+    assert.same({ { name = "id", type = "BIGINT" }, { name = "day", type = "DATE" } },
+      { facts.steps[3].columns[1], facts.steps[3].columns[2] })
+    assert.equal("parquet", facts.sink.format)
+    assert.is_true(facts.sink.exactlyOnce)
+    assert.equal("/tmp/ck", facts.checkpoint)
+    assert.equal(1000, facts.trigger.intervalMs)
+  end)
+
+  it("warns of many small files and of at least once", function()
+    assert.matches("many small files", facts_of(GOOD).warnings[1])
+    local facts = facts_of((GOOD:gsub('"parquet"', '"console"'):gsub("  :option.\"path\"[^\n]*\n", "")
+      :gsub("  :partitionBy[^\n]*\n", "")))
+    assert.same({}, facts.errors)
+    assert.matches("console shows a batch again when it is replayed", facts.warnings[1])
+  end)
+
+  it("prints it for people", function()
+    local text = check.text((facts_of(GOOD)))
+    for _, words in ipairs { "source      kafka orders", "read: value, offset", "step 1      fromJson(value)",
+      "id BIGINT, day DATE, offset BIGINT", "the same columns", "sink        parquet, exactly once",
+      "a folder for each day", "trigger     every 1 second", "checkpoint  /tmp/ck" } do
+      assert.matches(words, text, 1, true)
+    end
+  end)
+
+  it("finds all faults at once, each at its line, without follow-ups", function()
+    local facts, folder = facts_of [[
+local mt = require "moontide"
+local orders = mt.readStream:format "kafka"
+  :option("kafka.boostrap.servers", mt.conf "brokers")
+  :option("subscribe", "orders")
+  :load()
+local good = orders:fromJson("value", "a INT"):select "b"
+local s = mt.memoryStream "n INT"
+local t = s:filtr(function(row) return true end):select "x"
+return s:select "m"
+  .writeStream:format "noop"
+  :outputMode "complete"
+  :trigger { processingTime = "soon" }
+  :partitionBy "nothing"]]
+    local lines = {}
+    for i, one in ipairs(facts.errors) do lines[i] = one.line end
+    assert.same({ 3, 3, 8, 9, 11, 12 }, lines)
+    local text = check.text(facts)
+    assert.matches(folder .. "/job.lua:3: ", text, 1, true)
+    assert.matches("\n6 errors$", text)
+  end)
+
+  it("finds what only the whole shows", function()
+    local facts = facts_of((GOOD:gsub("  :option.\"checkpointLocation\"[^\n]*\n", "")))
+    assert.matches("needs a checkpoint", facts.errors[1].text)
+    assert.equal(9, facts.errors[1].line)
+    facts = facts_of((GOOD:gsub("/tmp/table", "/tmp/table\"):option(\"compresion\", \"zstd")))
+    assert.matches("compresion", facts.errors[1].text)
+    assert.equal(10, facts.errors[1].line)
+  end)
+
+  it("tells why a file does not load", function()
+    local facts = facts_of "local x = = 1"
+    assert.equal(1, #facts.errors)
+    assert.equal(1, facts.errors[1].line)
+    assert.matches("unexpected symbol", facts.errors[1].text)
+    assert.matches("nil value", facts_of("\nlocal y = x.y").errors[1].text)
+  end)
+
+  it("shows no secret", function()
+    local facts = facts_of((GOOD:gsub('"localhost:9"', 'mt.secret "SERVERS"')), { SERVERS = "hidden:9092" })
+    assert.equal("***", facts.source.options["kafka.bootstrap.servers"])
+  end)
+end)

@@ -1,0 +1,235 @@
+-- SPDX-License-Identifier: Apache-2.0
+local mt = require "moontide"
+local support = require "spec.support"
+
+local DDL = "order_id BIGINT, event STRING, amount DOUBLE, day DATE, `end` INT, ok BOOLEAN"
+
+local function orders()
+  return mt.memoryStream(DDL)
+end
+
+-- The error of a filter over one row.
+local function error_with(row, fn)
+  return support.error_of(support.run, orders():filter(fn), { row })
+end
+
+describe("a row", function()
+  it("is read by name, also by a keyword's", function()
+    local seen
+    support.run(orders():filter(function(row)
+      seen = { row.order_id, row.event, row.amount, row.day, row["end"], row.ok }
+    end), { { order_id = 1, event = "view", amount = 0.5, day = "2026-05-01", ["end"] = 7, ok = true } })
+    assert.same({ 1, "view", 0.5, "2026-05-01", 7, true }, seen)
+  end)
+
+  it("names an unknown column at the script's line", function()
+    local problem = error_with({}, function(row) return row.amout end)
+    assert.matches('rows_spec.lua:%d+: filter, row orders%[2%]@100: no column "amout"; did you mean "amount"%?',
+      problem)
+    assert.matches(":" .. support.line() - 3 .. ":", problem, 1, true)
+  end)
+
+  it("lists the columns when none is near", function()
+    assert.matches('no column "customer"; there are: order_id, event', error_with({}, function(row)
+      return row.customer
+    end))
+  end)
+
+  it("refuses to be written", function()
+    assert.matches("a row is read%-only: amount cannot be set", error_with({}, function(row) row.amount = 1 end))
+  end)
+
+  it("prints itself", function()
+    local text
+    support.run(orders():filter(function(row) text = tostring(row) end),
+      { { order_id = 9007199254740993LL, event = 'a "b"\n', amount = 69.01 } })
+    assert.equal('{ order_id = 9007199254740993, event = "a \\"b\\"\\x0a", amount = 69.01, day = null, '
+      .. "end = null, ok = null }", text)
+  end)
+
+  it("refuses to be read after its turn", function()
+    local kept
+    local run = support.ready(orders():filter(function(row) kept = row return true end))
+    run { { order_id = 1 } }
+    assert.matches("this row's turn is over: order_id cannot be read; keep mt.totable%(row%)",
+      support.error_of(function() return kept.order_id end))
+    run { { order_id = 2 } }
+    assert.matches("turn is over", support.error_of(function() return kept.order_id end))
+    assert.equal("row (its turn is over)", tostring(kept))
+  end)
+
+  it("of another function's loop is over too, also after an error", function()
+    local kept
+    local frame = orders():filter(function(row) kept = row error "no" end)
+    support.error_of(support.run, frame, { { order_id = 1 } })
+    assert.matches("turn is over", support.error_of(function() return kept.order_id end))
+  end)
+
+  it("is walked by mt.fields in the order of the schema, nulls too", function()
+    local names, values = {}, {}
+    support.run(orders():filter(function(row)
+      for name, v in mt.fields(row) do
+        names[#names + 1] = name
+        values[name] = v
+      end
+    end), { { order_id = 5, ok = false } })
+    assert.same({ "order_id", "event", "amount", "day", "end", "ok" }, names)
+    assert.same({ order_id = 5, ok = false }, values)
+  end)
+
+  it("is copied by mt.totable", function()
+    local copies = {}
+    support.run(orders():filter(function(row) copies[#copies + 1] = mt.totable(row) end),
+      { { order_id = 1, event = "a" }, { order_id = 2 } })
+    assert.same({ { order_id = 1, event = "a" }, { order_id = 2 } }, copies)
+  end)
+
+  it("stays itself for pairs, next and ipairs of a job, which would see nothing", function()
+    support.with_globals(function()
+      require("moontide.job").install()
+      for name, walk in pairs { pairs = pairs, next = next, ipairs = ipairs } do
+        assert.matches(name .. " does not see into a row; use mt.fields%(row%)",
+          error_with({}, function(row) return walk(row) end))
+      end
+    end)
+  end)
+
+  it("sees nulls of one batch and none of the next", function()
+    local run = support.ready(orders():filter(function(row) return (row.amount or -1) > 0 end))
+    assert.equal(1, #run { { amount = 1 }, {} })
+    assert.equal(2, #run { { amount = 1 }, { amount = 2 } })
+    assert.equal(0, #run { {}, {} })
+    assert.equal(0, #run {})
+  end)
+end)
+
+describe("computing with a null", function()
+  local cases = {
+    { "a comparison", function(row) return row.amount > 0 end, "amount is null here; write (row.amount or 0) > 0" },
+    { "a sum", function(row) return row.amount + 1 > 0 end, "amount is null here; write (row.amount or 0)" },
+    { "a concatenation", function(row) return row.event .. "x" end, 'event is null here; write (row.event or "")' },
+    { "a method", function(row) return row.event:upper() == "X" end,
+      'event is null here; write (row.event or ""):upper()' },
+    { "a length", function(row) return #row.event > 0 end, 'event is null here; write (row.event or "")' },
+    { "a library function", function(row) return math.floor(row.amount) end,
+      "amount is null here; write (row.amount or 0)" },
+  }
+  for _, case in ipairs(cases) do
+    it("names the column and the cure in " .. case[1], function()
+      local problem = error_with({}, case[2])
+      assert.matches(case[3], problem, 1, true)
+      assert.matches("row orders[2]@100", problem, 1, true)
+    end)
+  end
+
+  it("lists the row's null columns when the line does not tell which", function()
+    local problem = error_with({ event = "x", ok = true }, function(row)
+      local a = row.amount
+      return a > 0
+    end)
+    assert.matches("attempt to compare .*; null in this row: order_id, amount, day, end", problem)
+  end)
+
+  it("says nothing of nulls when the nil is another's", function()
+    local nothing = {}
+    local problem = error_with({}, function() return nothing.total + 1 end)
+    assert.matches("attempt to perform arithmetic on field 'total' %(a nil value%)$", problem)
+  end)
+end)
+
+describe("nested values of a row", function()
+  local core = require "moontide._core"
+  local loops = require "moontide.loops"
+  local schemas = require "moontide.schema"
+  local C = core.C
+
+  local schema = assert(schemas.parse [[n INT, d STRUCT<x: BIGINT, name: STRING, in: STRUCT<y: DOUBLE>>,
+    headers ARRAY<STRUCT<key: STRING, value: BINARY>>, m MAP<STRING, INT>]])
+
+  -- Two rows: one whole, one null all over but n.
+  local function batch()
+    local err = core.err
+    local columns = core.new "struct mt_column[4]"
+    for i, field in ipairs(schema.fields) do C.mt_column_init(columns + (i - 1), field.c) end
+    local function text(column, v) assert(C.mt_column_add_bytes(column, v, #v, err) == 0) end
+    C.mt_column_add_int(columns[0], 1, err)
+    C.mt_column_add_int(columns[0], 2, err)
+    local d = columns[1]
+    C.mt_column_add_int(d.children[0], 9007199254740993LL, err)
+    text(d.children[1], "inner")
+    C.mt_column_add_double(d.children[2].children[0], 0.5, err)
+    C.mt_column_close_row(d.children[2], err)
+    C.mt_column_close_row(d, err)
+    C.mt_column_add_null(d, err)
+    local entry = columns[2].children[0]
+    text(entry.children[0], "k1")
+    text(entry.children[1], "v1")
+    C.mt_column_close_row(entry, err)
+    text(entry.children[0], "k2")
+    C.mt_column_add_null(entry.children[1], err)
+    C.mt_column_close_row(entry, err)
+    C.mt_column_close_row(columns[2], err)
+    C.mt_column_add_null(columns[2], err)
+    local pair = columns[3].children[0]
+    text(pair.children[0], "one")
+    C.mt_column_add_int(pair.children[1], 1, err)
+    C.mt_column_close_row(pair, err)
+    C.mt_column_close_row(columns[3], err)
+    C.mt_column_add_null(columns[3], err)
+    local arrays = core.new "struct ArrowArray[4]"
+    for i = 0, 3 do C.mt_column_finish(columns + i, arrays + i) end
+    local one = require("moontide.ops").batch()
+    one.schema = schema.c
+    C.mt_array_struct(arrays, 4, 2, one.array)
+    return one
+  end
+
+  local function each(fn)
+    local loop = loops.filter(schema, fn)
+    local ok, problem = pcall(loop.run, batch(), core.new "int32_t[2]")
+    loop.rest()
+    if not ok then error(problem, 0) end
+  end
+
+  it("are views for STRUCT", function()
+    local seen = {}
+    each(function(row)
+      seen[row.n] = row.d == nil and "null" or { mt.str(row.d.x), row.d.name, row.d["in"].y }
+    end)
+    assert.same({ { "9007199254740993", "inner", 0.5 }, "null" }, seen)
+  end)
+
+  it("name an unknown field of a STRUCT", function()
+    assert.matches('no column "nme"; did you mean "name"%?', support.error_of(each, function(row)
+      return row.n == 1 and row.d.nme
+    end))
+  end)
+
+  it("are copied with the row", function()
+    local copy
+    each(function(row) copy = row.n == 1 and mt.totable(row) or copy end)
+    assert.equal("inner", copy.d.name)
+    assert.equal(0.5, copy.d["in"].y)
+  end)
+
+  it("are lists for ARRAY, of which mt.items and mt.len see nulls", function()
+    local seen = {}
+    each(function(row)
+      if row.headers then
+        for i, header in mt.items(row.headers) do seen[i] = { header.key, header.value or "null" } end
+        seen.n, seen.plain = mt.len(row.headers), #row.headers
+      end
+    end)
+    assert.same({ { "k1", "v1" }, { "k2", "null" }, n = 2, plain = 2 }, seen)
+  end)
+
+  it("are read by key for MAP", function()
+    local seen
+    each(function(row)
+      if row.m then
+        for k, v in mt.fields(row.m) do seen = { row.m.one, k, v } end
+      end
+    end)
+    assert.same({ 1, "one", 1 }, seen)
+  end)
+end)

@@ -1,0 +1,230 @@
+-- SPDX-License-Identifier: Apache-2.0
+local mt = require "moontide"
+local run = require "moontide.run"
+local support = require "spec.support"
+
+local function numbers(n)
+  local rows = {}
+  for i = 1, n do rows[i] = { n = i, s = "s" .. i } end
+  return rows
+end
+
+local function stream() return mt.memoryStream "n INT, s STRING" end
+
+describe("filter", function()
+  it("keeps rows for true and drops them for false and nil", function()
+    local rows, counts = support.run(stream():filter(function(row)
+      if row.n % 3 == 0 then return true end
+      if row.n % 3 == 1 then return false end
+    end), numbers(10))
+    assert.same({ 3, 6, 9 }, { rows[1].n, rows[2].n, rows[3].n })
+    assert.same({ { name = "filter", came = 10, went = 3, filtered = 7, malformed = 0 } }, counts)
+  end)
+
+  it("refuses any other answer, naming the row", function()
+    local problem = support.error_of(support.run, stream():filter(function(row)
+      return row.n > 2 and 1
+    end), numbers(5))
+    assert.matches("steps_spec.lua:" .. support.line() - 2
+      .. ": filter, row orders[2]@102: the function returned 1; true keeps the row, false and nil drop it",
+      problem, 1, true)
+  end)
+
+  it("is where, too", function()
+    assert.equal(2, #support.run(stream():where(function(row) return row.n < 3 end), numbers(5)))
+  end)
+
+  it("keeps the account of several steps", function()
+    local _, counts = support.run(stream():filter(function(row) return row.n > 2 end)
+      :filter(function(row) return row.n > 4 end), numbers(10))
+    assert.same({ { 10, 8, 2 }, { 8, 6, 2 } }, {
+      { counts[1].came, counts[1].went, counts[1].filtered },
+      { counts[2].came, counts[2].went, counts[2].filtered },
+    })
+  end)
+
+  it("names the source's row also behind other steps", function()
+    local problem = support.error_of(support.run, stream():filter(function(row) return row.n % 2 == 0 end)
+      :filter(function(row) return row.n < 8 or error "too big" end), numbers(10))
+    assert.matches("row orders[2]@107: too big", problem, 1, true)
+  end)
+end)
+
+describe("map", function()
+  it("makes each row the table that the function returns; a missing name is null", function()
+    local rows = support.run(stream():map("a INT, b STRING", function(row)
+      if row.n == 2 then return { b = row.s } end
+      return { a = row.n * 10, b = row.s }
+    end), numbers(3))
+    assert.same({ { a = 10, b = "s1" }, { b = "s2" }, { a = 30, b = "s3" } }, rows)
+  end)
+
+  it("refuses a name that is no column, where the table is made", function()
+    local problem = support.error_of(support.run, stream():map("count INT", function(row)
+      if row.n == 3 then
+        return { cuont = 1 }
+      end
+      return { count = 1 }
+    end), numbers(5))
+    assert.matches('steps_spec.lua:%d+: map, row orders%[2%]@102: the result has no column "cuont"; '
+      .. 'did you mean "count"%?', problem)
+  end)
+
+  it("refuses such a name also in a table that another function made", function()
+    local function make(n) return n == 3 and { count = 1, more = 2 } or { count = 1 } end
+    local problem = support.error_of(support.run, stream():map("count INT", function(row)
+      return make(row.n)
+    end), numbers(5))
+    assert.matches('row orders[2]@102: the result has no column "more"', problem, 1, true)
+  end)
+
+  it("refuses nil and what is no table", function()
+    for answer, words in pairs { [false] = "returned false", [5] = "returned 5", ["x"] = "returned x" } do
+      assert.matches(words .. "; it returns a table or the row",
+        support.error_of(support.run, stream():map("a INT", function() return answer end), numbers(1)))
+    end
+    assert.matches("returned nil; every row gives a table",
+      support.error_of(support.run, stream():map("a INT", function() end), numbers(1)))
+  end)
+
+  it("takes the row itself for its columns", function()
+    local rows = support.run(stream():map("s STRING, n INT", function(row) return row end), numbers(3))
+    assert.same(numbers(3), rows)
+  end)
+
+  it("mixes rows and tables", function()
+    for _, first in ipairs { 1, 2, 5 } do
+      local rows = support.run(stream():map("s STRING, n INT", function(row)
+        if row.n >= first and row.n < 5 then return { n = -row.n, s = row.s } end
+        return row
+      end), numbers(6))
+      for n = 1, 6 do
+        assert.same({ n = n >= first and n < 5 and -n or n, s = "s" .. n }, rows[n])
+      end
+    end
+  end)
+
+  it("converts the row's columns where the types differ", function()
+    local rows = support.run(stream():map("n DOUBLE", function(row) return row end), numbers(2))
+    assert.same({ { n = 1 }, { n = 2 } }, rows)
+    local problem = support.error_of(support.run, stream():map("s INT", function(row) return row end), numbers(2))
+    assert.matches('s is INT and takes whole numbers, not "s1"', problem)
+  end)
+
+  it("says which column of the result the row does not have", function()
+    assert.matches('no column "x"', support.error_of(support.run,
+      stream():map("n INT, x INT", function(row) return row end), numbers(1)))
+  end)
+
+  it("finds text that is not UTF-8, also cut between two rows", function()
+    local parts = { "a", "b\195", "\169c", "d" }
+    local problem = support.error_of(support.run, stream():map("s STRING", function(row)
+      return { s = parts[row.n] }
+    end), numbers(4))
+    assert.matches("row orders[2]@101: s is STRING; \"b\\xc3\" is not UTF-8", problem, 1, true)
+    parts[2], parts[3] = "é", ""
+    assert.equal("é", support.run(stream():map("s STRING", function(row)
+      return { s = parts[row.n] }
+    end), numbers(4))[2].s)
+  end)
+
+  it("runs over no rows", function()
+    assert.same({}, support.run(stream():map("a INT, b STRING", function() error "never" end), {}))
+  end)
+end)
+
+describe("withColumn", function()
+  it("adds a column behind the others", function()
+    local frame = stream():withColumn("twice", "BIGINT", function(row) return row.n * 2 end)
+    assert.same({ "n", "s", "twice" }, frame.columns)
+    assert.same({ { n = 1, s = "s1", twice = 2 }, { n = 2, s = "s2", twice = 4 } },
+      (support.run(frame, numbers(2))))
+  end)
+
+  it("replaces one in its place, under its new type", function()
+    local frame = stream():withColumn("n", "STRING", function(row) return mt.str(row.n) end)
+    assert.equal("n STRING, s STRING", tostring(frame.schema))
+    assert.same({ { n = "1", s = "s1" } }, (support.run(frame, numbers(1))))
+  end)
+
+  it("names line and row of a value that does not fit", function()
+    local problem = support.error_of(support.run, stream():withColumn("x", "TINYINT", function(row)
+      local big = row.n * 100
+      return big
+    end), numbers(3))
+    assert.matches("steps_spec.lua:%d+: withColumn, row orders%[2%]@101: x is TINYINT, .*200 does not fit", problem)
+    assert.matches(":" .. support.line() - 3 .. ": withColumn", problem, 1, true)
+  end)
+
+  it("runs over no rows", function()
+    assert.same({}, support.run(stream():withColumn("x", "STRING", function() error "never" end), {}))
+  end)
+end)
+
+describe("columns", function()
+  local rows = { { n = 1, s = "x" } }
+
+  it("are chosen and ordered by select", function()
+    local frame = stream():select("s", "n")
+    assert.same({ "s", "n" }, frame.columns)
+    assert.same(rows, (support.run(frame, rows)))
+    assert.same({ "n", "s" }, stream():select("*").columns)
+    assert.same({ "s" }, stream():select({ "s" }).columns)
+  end)
+
+  it("are left out by drop", function()
+    assert.same({ { s = "x" } }, (support.run(stream():drop("n"), rows)))
+  end)
+
+  it("are renamed by withColumnRenamed", function()
+    assert.same({ { number = 1, s = "x" } }, (support.run(stream():withColumnRenamed("n", "number"), rows)))
+  end)
+
+  it("of a STRUCT are opened by select", function()
+    local frame = mt.memoryStream "n INT, d STRUCT<x: INT, in: STRUCT<y: STRING>>"
+    assert.equal("x INT, in STRUCT<y: STRING>, n INT", tostring(frame:select("d.*", "n").schema))
+    assert.equal("y STRING, x INT", tostring(frame:select("d.in.y", "d.x").schema))
+  end)
+end)
+
+describe("the columns that a source reads", function()
+  it("are those that the steps need", function()
+    local frame = mt.memoryStream "a INT, b INT, c INT, d INT"
+    assert.same({ "a", "b", "c", "d" }, run.wanted(frame))
+    assert.same({ "b", "c" }, run.wanted(frame:select("c", "b")))
+    assert.same({ "a", "c", "d" }, run.wanted(frame:drop("b")))
+    assert.same({ "b" }, run.wanted(frame:withColumnRenamed("b", "x"):select("x")))
+    assert.same({ "a" }, run.wanted(frame:withColumnRenamed("b", "x"):drop("x", "c", "d")))
+  end)
+
+  it("are all that a function of the job could read", function()
+    local frame = mt.memoryStream "a INT, b INT, c INT"
+    local function keep() return true end
+    assert.same({ "a", "b", "c" }, run.wanted(frame:filter(keep):select "a"))
+    assert.same({ "a", "b" }, run.wanted(frame:select("a", "b"):filter(keep):select "a"))
+    assert.same({ "a", "b", "c" }, run.wanted(frame:map("x INT", function() return {} end)))
+  end)
+
+  it("run through renames and drops as if all were read", function()
+    local frame = mt.memoryStream("a INT, b INT, c INT"):withColumnRenamed("b", "x"):drop("a"):select("x")
+    assert.same({ { x = 2 } }, (support.run(frame, { { a = 1, b = 2, c = 3 } })))
+  end)
+end)
+
+describe("a batch", function()
+  it("is the same rows whatever its size", function()
+    local ready = support.ready(stream():filter(function(row) return row.n % 2 == 1 end)
+      :withColumn("t", "STRING", function(row) return row.s .. "!" end)
+      :map("k STRING, n BIGINT", function(row) return { k = row.t, n = row.n } end))
+    for _, size in ipairs { 0, 1, 2, 63, 64, 65, 1000, 5000 } do
+      local back = ready(numbers(size))
+      assert.equal(math.ceil(size / 2), #back)
+      for i, row in ipairs(back) do assert.same({ k = "s" .. 2 * i - 1 .. "!", n = 2 * i - 1 }, row) end
+    end
+  end)
+
+  it("sees math.random seeded anew", function()
+    local ready = support.ready(stream():map("r DOUBLE", function() return { r = math.random() } end))
+    assert.same(ready(numbers(5)), ready(numbers(5)))
+  end)
+end)

@@ -1,0 +1,158 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- What specs share: batches from Lua tables, a frame run over them, job files from text.
+local core = require "moontide._core"
+local job = require "moontide.job"
+local memory = require "moontide.memory"
+local ops = require "moontide.ops"
+local run = require "moontide.run"
+local schemas = require "moontide.schema"
+local value = require "moontide.value"
+local C = core.C
+
+local M = {}
+
+-- ---- batches
+
+-- Coordinates "orders[2]@100", "@101", … for n rows; never freed.
+local function coords_of(n)
+  local coords, one_run = core.new "struct mt_coords", core.new "struct mt_coords_run"
+  local offsets, topic = core.new("int64_t[?]", math.max(n, 1)), core.cstring "orders"
+  for i = 0, n - 1 do offsets[i] = 100 + i end
+  one_run.topic, one_run.partition, one_run.first_row = topic, 2, 0
+  coords.refs, coords.n_runs, coords.runs, coords.offsets, coords.n_rows = 1000000, 1, one_run, offsets, n
+  return coords, { one_run, offsets, topic }
+end
+
+--- A batch of a schema out of rows that are tables.
+function M.batch(schema, rows)
+  local batch = ops.batch()
+  batch.schema, batch.array = schema.c, memory.array_of(schema, rows)
+  local coords, keep = coords_of(#rows)
+  batch.coords = coords
+  M.keep = { M.keep, coords, keep } -- borrowed by batches of any age
+  return batch
+end
+
+--- The rows of a batch as tables.
+function M.rows_of(batch, schema)
+  local rows = {}
+  for i = 0, tonumber(batch.array.length) - 1 do
+    local row = {}
+    for _, field in ipairs(schema.fields) do
+      row[field.name] = value.read(field, batch.array.children[field.index], i)
+    end
+    rows[i + 1] = row
+  end
+  return rows
+end
+
+local function only(rows, schema)
+  local cut = {}
+  for i, row in ipairs(rows) do
+    cut[i] = {}
+    for _, field in ipairs(schema.fields) do cut[i][field.name] = row[field.name] end
+  end
+  return cut
+end
+
+local function bind(frame)
+  local names, all = run.wanted(frame), frame._source.schema
+  local list = {}
+  for i, name in ipairs(names) do list[i] = all.by_name[name] end
+  local read = schemas.of(list)
+  local stages, out = run.bind(frame._steps, read)
+  return run.runner(stages, read), read, out, #stages
+end
+
+--- Makes a frame ready once; the result runs it over rows and gives the rows and step counts.
+function M.ready(frame)
+  local runner, read, out, n = bind(frame)
+  return function(rows)
+    local input = M.batch(read, only(rows, read))
+    local steps = core.new("struct mt_step_count[?]", math.max(1, n))
+    local one = core.new "struct mt_run"
+    one.inputs, one.n_inputs, one.steps, one.max_steps, one.time_us = input, 1, steps, n, 0
+    local ok, problem = pcall(runner, core.address(core.cast("struct mt_run *", one)))
+    C.mt_batch_release(input)
+    if not ok then error(problem, 0) end
+    local counts = {}
+    for i = 0, tonumber(one.n_steps) - 1 do
+      counts[i + 1] = { name = core.string(steps[i].name), came = tonumber(steps[i]["in"]),
+        went = tonumber(steps[i].out), filtered = tonumber(steps[i].filtered),
+        malformed = tonumber(steps[i].malformed) }
+    end
+    local result = M.rows_of(one.output, out)
+    C.mt_batch_release(one.output)
+    return result, counts
+  end
+end
+
+--- Runs a frame's steps over rows of its source.
+function M.run(frame, rows)
+  return M.ready(frame)(rows)
+end
+
+--- The text of the error that a call raises; fails when it raises none.
+function M.error_of(fn, ...)
+  local ok, problem = pcall(fn, ...)
+  assert(not ok, "no error was raised")
+  return tostring(problem)
+end
+
+--- The line this was called from, for "file:line:" of an error in a spec.
+function M.line()
+  return debug.getinfo(2, "l").currentline
+end
+
+-- ---- job files
+
+--- A new folder with files of these texts.
+function M.folder(files)
+  local pipe = assert(io.popen "mktemp -d")
+  local folder = pipe:read "*l"
+  pipe:close()
+  for name, text in pairs(files) do
+    os.execute(("mkdir -p '%s/%s'"):format(folder, name:match "^(.*)/" or "."))
+    local file = assert(io.open(folder .. "/" .. name, "w"))
+    file:write(text)
+    file:close()
+  end
+  return folder
+end
+
+local GLOBALS = { "print", "tostring", "pairs", "ipairs", "next" }
+
+-- Calls fn, then puts back what a job's state replaces.
+local function with_globals(fn)
+  local format, first, kept = string.format, package.loaders[1], {}
+  for _, name in ipairs(GLOBALS) do kept[name] = _G[name] end
+  local ok, a, b = pcall(fn)
+  for name, v in pairs(kept) do rawset(_G, name, v) end
+  string.format = format -- luacheck: ignore
+  if package.loaders[1] ~= first then table.remove(package.loaders, 1) end
+  if not ok then error(a, 0) end
+  return a, b
+end
+M.with_globals = with_globals
+
+--- Loads job.lua among files (or the text of it): the plan and the bundle.
+function M.load(files, set)
+  if type(files) == "string" then files = { ["job.lua"] = files } end
+  local folder = M.folder(files)
+  local plans, bundle = with_globals(function() return job.load(folder .. "/job.lua", { set = set or {} }) end)
+  return plans[1], bundle, folder
+end
+
+--- The error of loading a job, its file without the folder: "job.lua:3: …".
+function M.load_error(files, set)
+  local text = M.error_of(M.load, files, set)
+  return (text:gsub("[%w/._-]*/(job%.lua:)", "%1"))
+end
+
+--- Frees what a plan of load holds.
+function M.free(plan)
+  C.mt_sink_free(core.at("struct mt_sink *", plan.sink))
+  C.mt_source_free(core.at("struct mt_source *", plan.source))
+end
+
+return M
