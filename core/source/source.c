@@ -40,9 +40,10 @@ static enum mt_status refuse_options(const struct mt_source_type *type,
     for (size_t i = 0; type->refusals && i < options->n; i++)
         for (const struct mt_refusal *r = type->refusals; r->name; r++)
             if (strcasecmp(options->items[i].key, r->name) == 0) {
+                mt_fail(err, MT_FATAL, MT_CLASS_JOB, "%s: option \"%s\": %s", type->name,
+                        options->items[i].key, r->why);
                 snprintf(err->option, sizeof err->option, "%s", options->items[i].key);
-                return mt_fail(err, MT_FATAL, MT_CLASS_JOB, "%s: option \"%s\": %s", type->name,
-                               options->items[i].key, r->why);
+                return MT_FATAL;
             }
     return MT_OK;
 }
@@ -91,6 +92,12 @@ void mt_source_project(struct mt_source *source, const int32_t *wanted, int64_t 
     free(fields);
     source->wanted = mt_realloc(source->wanted, (size_t)(n + 1) * sizeof *source->wanted);
     memcpy(source->wanted, wanted, (size_t)n * sizeof *wanted);
+}
+
+void mt_source_rename(struct mt_source *source, const char *name)
+{
+    free(source->name);
+    source->name = mt_strdup(name);
 }
 
 void mt_source_remember(struct mt_source *source, const char *facts)

@@ -91,6 +91,8 @@ enum mt_status mt_source_new(const char *format, const struct mt_pairs *options,
                              struct mt_source **out, struct mt_error *err) MT_NODISCARD;
 /* Only these columns of full_schema will be read (ascending indexes). Before the first read. */
 void mt_source_project(struct mt_source *source, const int32_t *wanted, int64_t n);
+/* What :name(...) of the reader said, instead of topic, path or host. Before the first batch. */
+void mt_source_rename(struct mt_source *source, const char *name);
 /* The facts of the last plan in the checkpoint: by them a source notices that a topic
  * was made anew while nobody looked. Before the first `available`. */
 void mt_source_remember(struct mt_source *source, const char *facts);

@@ -109,8 +109,9 @@ static enum mt_status bad(struct mt_error *err, const char *option, const char *
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    mt_fail(err, MT_FATAL, MT_CLASS_JOB, "kafka: %s", text);
     snprintf(err->option, sizeof err->option, "%s", option);
-    return mt_fail(err, MT_FATAL, MT_CLASS_JOB, "kafka: %s", text);
+    return MT_FATAL;
 }
 
 /* ---- kafka.* */
