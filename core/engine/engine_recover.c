@@ -32,8 +32,10 @@ static enum mt_status load_positions(struct mt_query *query, struct mt_error *er
 {
     struct plan last = {.id = -1};
     enum mt_status status = load_plan(query, query->committed, &last, err);
-    for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++)
+    for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++) {
         query->positions[i] = mt_strdup(last.spans[i].end);
+        mt_source_remember(query->sources[i], last.spans[i].facts);
+    }
     plan_clear(&last);
     return status;
 }

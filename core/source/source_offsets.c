@@ -113,8 +113,7 @@ static enum mt_status read_topic(const char *topic, json_t *partitions, int64_t 
     int32_t partition;
     if (!json_is_object(partitions))
         return refuse(err, topic, NULL, "an object of partitions is expected, as in {\"0\":23}");
-    json_object_foreach(partitions, key, value)
-    {
+    json_object_foreach (partitions, key, value) {
         if (!partition_of(key, &partition))
             return refuse(err, topic, key, "a partition is a plain number in quotes");
         if (!json_is_integer(value) || json_integer_value(value) < lowest)
@@ -142,8 +141,9 @@ enum mt_status mt_offsets_parse(const char *text, int64_t lowest, struct mt_offs
     if (!json_is_object(json))
         status = mt_fail(err, MT_FATAL, MT_CLASS_JOB,
                          "offsets are an object of topics, as in {\"orders\":{\"0\":23}}");
-    json_object_foreach(json, topic, partitions) if (status == MT_OK) status =
-        read_topic(topic, partitions, lowest, out, err);
+    json_object_foreach (json, topic, partitions)
+        if (status == MT_OK)
+            status = read_topic(topic, partitions, lowest, out, err);
     json_decref(json);
     if (status != MT_OK)
         mt_offsets_free(out);

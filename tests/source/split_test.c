@@ -29,8 +29,9 @@ static void log_ends(json_t *topics, struct mt_offsets *out)
     json_t *counts, *count;
     size_t i;
     *out = (struct mt_offsets){0};
-    json_object_foreach(topics, name, counts) json_array_foreach(counts, i, count)
-        mt_offsets_set(out, name, (int32_t)i, json_integer_value(count));
+    json_object_foreach (topics, name, counts)
+        json_array_foreach (counts, i, count)
+            mt_offsets_set(out, name, (int32_t)i, json_integer_value(count));
 }
 
 static void plan_batches(json_t *entry)
@@ -43,8 +44,7 @@ static void plan_batches(json_t *entry)
     log_ends(json_object_get(entry, "topics"), &latest);
     assert_int_equal(json_array_size(json_object_get(entry, "ends")),
                      json_integer_value(json_object_get(entry, "batches")));
-    json_array_foreach(json_object_get(entry, "ends"), i, end)
-    {
+    json_array_foreach (json_object_get(entry, "ends"), i, end) {
         struct mt_offsets planned, spark;
         kafka_split(&at, &latest, limit ? atoll(json_string_value(limit)) : INT64_MAX, &planned);
         parse(end, &spark);
@@ -67,7 +67,8 @@ static void every_batch_that_spark_planned_is_planned_here(void **state)
     size_t i;
     json_t *entry, *entries = json_load_file(MT_TEST_DATA "/spark-planned-offsets.json", 0, &at);
     assert_int_equal(json_array_size(entries), 9);
-    json_array_foreach(entries, i, entry) plan_batches(entry);
+    json_array_foreach (entries, i, entry)
+        plan_batches(entry);
     json_decref(entries);
 }
 

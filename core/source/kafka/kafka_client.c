@@ -8,9 +8,8 @@
  *
  * librdkafka says why it cannot connect only in callbacks: requests merely time out. So
  * the last complaint is kept and shown in the state and, every five seconds, in the log.
- * A refused login or TLS handshake does not pass by waiting: before any broker has
- * answered it ends the start; later it is waited out, since then the settings were good
- * once. */
+ * A refused login does not pass by waiting: before any broker has answered it ends the
+ * start; later it is waited out, since then the settings were good once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +30,7 @@ static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
 {
     struct kafka *k = opaque;
     (void)rk;
-    if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION || code == RD_KAFKA_RESP_ERR__SSL)
+    if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION)
         k->refused = true;
     if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
         k->down = true; /* says nothing of why: the complaint before it does */
@@ -117,8 +116,8 @@ enum mt_status kafka_listen(struct kafka *k, struct mt_error *err)
         return MT_OK;
     pthread_mutex_lock(&k->lock);
     mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
-            "kafka: a broker of %s refuses the connection: %s; look at kafka.security.protocol, "
-            "kafka.sasl.* and kafka.ssl.*",
+            "kafka: a broker of %s refuses the login: %s; look at kafka.security.protocol and "
+            "kafka.sasl.*",
             k->brokers, k->complaint);
     pthread_mutex_unlock(&k->lock);
     return MT_FATAL;

@@ -75,8 +75,7 @@ static void take_ids(struct kafka *k, json_t *ids)
 {
     const char *name;
     json_t *id;
-    json_object_foreach(ids, name, id)
-    {
+    json_object_foreach (ids, name, id) {
         struct kafka_topic *topic = kafka_topic_of(k, name);
         if (topic && json_is_string(id))
             snprintf(topic->ours, sizeof topic->ours, "%s", json_string_value(id));

@@ -107,7 +107,7 @@ struct kafka {
     rd_kafka_queue_t *events[2]; /* their main queues */
     pthread_mutex_t lock;        /* over complaint, which library threads write */
     char complaint[512];
-    bool refused;    /* a login or a TLS handshake was refused */
+    bool refused;    /* a login was refused */
     bool answered;   /* some broker answered once */
     bool down;       /* all brokers are down, as far as is known */
     bool waiting;    /* the source waits, and the log said so */
@@ -144,8 +144,8 @@ enum mt_status kafka_options_read(struct kafka *k, struct mt_error *err) MT_NODI
 enum mt_status kafka_open_meta(struct kafka *k, struct mt_error *err) MT_NODISCARD;
 enum mt_status kafka_open_data(struct kafka *k, size_t n_partitions,
                                struct mt_error *err) MT_NODISCARD;
-/* Takes wake-ups and complaints off both handles. FATAL when a broker refused the login or
- * TLS before any ever answered. */
+/* Takes wake-ups and complaints off both handles. FATAL when a broker refused the login
+ * before any ever answered. */
 enum mt_status kafka_listen(struct kafka *k, struct mt_error *err) MT_NODISCARD;
 /* Sets state and again_ms and tells the log, not more than once in 5 s. Returns RETRY. */
 enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...) MT_PRINTF(3, 4);

@@ -26,10 +26,19 @@ static const char *log_of(const struct kafka_partition *p, char *out, size_t cap
     return out;
 }
 
+static const char *range_of(int64_t from, int64_t to, char *out, size_t cap)
+{
+    if (to > from)
+        snprintf(out, cap, "%" PRId64 " up to %" PRId64, from, to);
+    else
+        snprintf(out, cap, "%" PRId64 " on", from);
+    return out;
+}
+
 static char *words(enum kafka_loss kind, const struct kafka_partition *p, int64_t from, int64_t to)
 {
     const char *topic = p->topic->name;
-    char log[100];
+    char log[100], range[100];
     log_of(p, log, sizeof log);
     switch (kind) {
     case KAFKA_LOSS_EXPIRED:
@@ -49,13 +58,15 @@ static char *words(enum kafka_loss kind, const struct kafka_partition *p, int64_
                          topic, p->id, from, log);
     case KAFKA_LOSS_REMADE:
         return mt_format("topic %s was deleted and made anew (its id was %s and is %s): what "
-                         "%s[%d] held from offset %" PRId64 " on is gone, and the offsets of the "
-                         "checkpoint mean nothing in the new topic",
-                         topic, p->topic->ours, p->topic->id, topic, p->id, from);
+                         "%s[%d] held from offset %s is gone, and the offsets of the checkpoint "
+                         "mean nothing in the new topic (%s)",
+                         topic, p->topic->ours, p->topic->id, topic, p->id,
+                         range_of(from, to, range, sizeof range), log);
     case KAFKA_LOSS_DELETED:
-        return mt_format("%s[%d] no longer exists: what it held from offset %" PRId64
-                         " on is gone (the topic has %d partitions now)",
-                         topic, p->id, from, p->topic->n_partitions);
+        return mt_format(
+            "%s[%d] no longer exists: what it held from offset %s is gone (topic %s has "
+            "%d partitions now)",
+            topic, p->id, range_of(from, to, range, sizeof range), topic, p->topic->n_partitions);
     case KAFKA_LOSS_NEW_LATE:
         return mt_format("%s[%d] is a new partition and begins at offset %" PRId64
                          ": at most %" PRId64 " records were gone before they could be read",

@@ -320,8 +320,7 @@ static enum mt_status assign_topic(struct kafka *k, const char *name, json_t *li
                    "expected, as in [0,1]",
                    name);
     topic->assigned = mt_alloc(n * sizeof *topic->assigned);
-    json_array_foreach(list, i, value)
-    {
+    json_array_foreach (list, i, value) {
         json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
         if (number < 0 || number > INT32_MAX)
             return bad(err, "assign",
@@ -352,8 +351,9 @@ static enum mt_status read_assign(struct kafka *k, struct mt_error *err)
                      "no topicpartitions to assign as specified value for option "
                      "'assign' is %s; expected is {\"topic\":[0,1]}",
                      k->assign);
-    json_object_foreach(json, name, list) if (status == MT_OK) status =
-        assign_topic(k, name, list, err);
+    json_object_foreach (json, name, list)
+        if (status == MT_OK)
+            status = assign_topic(k, name, list, err);
     json_decref(json);
     return status;
 }

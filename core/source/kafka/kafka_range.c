@@ -93,7 +93,7 @@ static enum mt_status check_remade(struct kafka *k, struct kafka_partition *p, i
         return MT_OK;
     enum mt_status status = doubt(k, now_ms, "is of a topic made anew", p);
     if (status == MT_OK)
-        status = kafka_lost(k, KAFKA_LOSS_REMADE, p, p->from, -1, err);
+        status = kafka_lost(k, KAFKA_LOSS_REMADE, p, p->from, k->fill.exact ? p->cap : -1, err);
     if (status != MT_OK)
         return status;
     kafka_stop(p);

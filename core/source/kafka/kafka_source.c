@@ -57,13 +57,13 @@ static enum mt_status check_named(struct kafka *k, struct mt_error *err)
     enum mt_status status = MT_OK;
     if (!same) {
         char *named = mt_offsets_print(&k->starting_at), *all = mt_offsets_print(&there);
-        snprintf(err->option, sizeof err->option, "startingOffsets");
         status =
             mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
                     "kafka: if startingOffsets contains specific offsets, you must specify all "
                     "TopicPartitions; use -1 for latest, -2 for earliest. Specified: %s; the "
                     "partitions are those of %s",
                     named, all);
+        snprintf(err->option, sizeof err->option, "startingOffsets");
         free(named);
         free(all);
     }
@@ -212,6 +212,7 @@ static enum mt_status kafka_read(struct mt_source *base, const char *start, cons
     enum mt_status status = kafka_listen(k, err);
     if (status == MT_OK && !is_this_range(k, start, end)) {
         kafka_fill_drop(k);
+        mt_source_remember(base, NULL); /* the plan's facts are newer */
         status = kafka_range_exact(k, start, end, facts, now_ms, err);
     }
     if (status == MT_OK && k->fill.state == KAFKA_FILL_OPEN)

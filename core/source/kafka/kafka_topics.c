@@ -236,11 +236,12 @@ static enum mt_status check_assigned(const struct kafka_topic *topic, struct mt_
 {
     for (size_t i = 0; i < topic->n_assigned; i++)
         if (topic->assigned[i] >= topic->n_partitions) {
+            mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
+                    "kafka: option \"assign\" names partition %d of topic \"%s\", which has "
+                    "%d (from 0 on)",
+                    topic->assigned[i], topic->name, topic->n_partitions);
             snprintf(err->option, sizeof err->option, "assign");
-            return mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
-                           "kafka: option \"assign\" names partition %d of topic \"%s\", which has "
-                           "%d (from 0 on)",
-                           topic->assigned[i], topic->name, topic->n_partitions);
+            return MT_FATAL;
         }
     return MT_OK;
 }
