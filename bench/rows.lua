@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- What a function of the job costs a row: CPU ns/row of one thread, columns warm, ten batches of
 -- 100,000 rows. user_id has 200,000 distinct values, event has four.
---   scripts/bench rows
+--   MOONTIDE=build/release/moontide scripts/spec bench/rows.lua
 local core = require "moontide._core"
 local loops = require "moontide.loops"
 local memory = require "moontide.memory"

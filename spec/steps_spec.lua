@@ -228,3 +228,78 @@ describe("a batch", function()
     assert.same(ready(numbers(5)), ready(numbers(5)))
   end)
 end)
+
+describe("fromJson", function()
+  local function texts(...)
+    local rows = {}
+    for i, text in ipairs { ... } do rows[i] = { value = text, offset = i, key = "k" } end
+    return rows
+  end
+
+  local function stream_of_json() return mt.memoryStream "key BINARY, value BINARY, offset BIGINT" end
+
+  it("parses into the DDL's columns and carries the kept ones along", function()
+    local frame = stream_of_json():fromJson("value", "a INT, b STRING", { keep = { "offset" } })
+    assert.same({ "value", "offset" }, run.wanted(frame))
+    local rows, counts = support.run(frame, texts('{"a":1,"b":"x"}', '{"b":"y","c":[]}', "broken", "  "))
+    assert.same({ { a = 1, b = "x", offset = 1 }, { b = "y", offset = 2 }, { offset = 3 }, { offset = 4 } }, rows)
+    assert.same({ name = "fromJson", came = 4, went = 4, filtered = 0, malformed = 0 }, counts[1])
+  end)
+
+  it("keeps nothing when nothing is to be kept", function()
+    assert.same({ { a = 1 }, {} }, (support.run(stream_of_json():fromJson("value", "a INT"), texts('{"a":1}', ""))))
+    assert.same({}, (support.run(stream_of_json():fromJson("value", "a INT"), {})))
+  end)
+
+  it("drops malformed records with DROPMALFORMED, kept columns too, and counts them", function()
+    local frame = stream_of_json():fromJson("value", "a INT", { mode = "dropMalformed", keep = { "offset" } })
+    local rows, counts = support.run(frame, texts('{"a":1}', "{", '{"a":3}', "}{"))
+    assert.same({ { a = 1, offset = 1 }, { a = 3, offset = 3 } }, rows)
+    assert.same({ name = "fromJson", came = 4, went = 2, filtered = 0, malformed = 2 }, counts[1])
+    rows = support.run(stream_of_json():fromJson("value", "a INT", { mode = "DROPMALFORMED" }), texts("{", '{"a":3}'))
+    assert.same({ { a = 3 } }, rows)
+  end)
+
+  it("stops with FAILFAST, naming and quoting the record", function()
+    local frame = stream_of_json():fromJson("value", "a INT", { mode = "FAILFAST" })
+    local ok, problem = pcall(support.run, frame, texts('{"a":1}', '{"a":oops}'))
+    assert.is_false(ok)
+    assert.equal("DATA", problem.class)
+    assert.equal("REJECT", problem.status)
+    assert.matches("orders[2]@101", problem.text, 1, true)
+    assert.matches('{"a":oops}', problem.text, 1, true)
+  end)
+
+  it("keeps the text of malformed records in a column of the DDL", function()
+    for name, options in pairs { _corrupt_record = {}, bad = { columnNameOfCorruptRecord = "bad" } } do
+      local rows = support.run(stream_of_json():fromJson("value", "a INT, " .. name .. " STRING", options),
+        texts('{"a":1}', "broken"))
+      assert.same({ { a = 1 }, { [name] = "broken" } }, rows)
+    end
+  end)
+
+  it("puts the fields into one STRUCT with as, opened by select and read by rows", function()
+    local frame = stream_of_json():fromJson("value", "a INT, b STRING", { as = "d", keep = { "offset" } })
+    local input = texts('{"a":1,"b":"x"}', "", '{"a":3}')
+    assert.same({ { offset = 1, a = 1, b = "x" }, { offset = 2 }, { offset = 3, a = 3 } },
+      (support.run(frame:select("offset", "d.*"), input)))
+    local seen = {}
+    support.run(frame:filter(function(row) seen[row.offset] = row.d and row.d.a or "null" end), input)
+    assert.same({ 1, "null", 3 }, seen)
+    assert.same({ { b = "x" } }, (support.run(frame:filter(function(row)
+      return row.d ~= nil and row.d.b == "x"
+    end):select("d.b"), input)))
+  end)
+
+  it("keeps the source's place of a row through all that", function()
+    local frame = stream_of_json():fromJson("value", "a INT", { mode = "DROPMALFORMED" })
+      :filter(function(row) return row.a ~= 3 or error "three" end)
+    assert.matches("row orders[2]@102: three",
+      support.error_of(support.run, frame, texts("{", '{"a":1}', '{"a":3}')), 1, true)
+  end)
+
+  it("refuses nested types where they are declared", function()
+    local problem = support.error_of(function() stream_of_json():fromJson("value", "a ARRAY<INT>") end)
+    assert.matches("steps_spec.lua:" .. support.line() - 1 .. ": fromJson: .*a.*not here yet", problem)
+  end)
+end)
