@@ -69,7 +69,10 @@ local orders = mt.readStream:format "kafka"
   :option("kafka.boostrap.servers", mt.conf "brokers")
   :option("subscribe", "orders")
   :load()
-local good = orders:fromJson("value", "a INT"):select "b"
+local good = orders:filter(function() return true end):fromJson("value", "a INT")
+  :select "b":drop "b"
+local kept = orders:fromJson("value", "a INT", { keep = { "offset" } }):select "b":map("c INT", print)
+  :select "d"
 local s = mt.memoryStream "n INT"
 local t = s:filtr(function(row) return true end):select "x"
 return s:select "m"
@@ -79,10 +82,10 @@ return s:select "m"
   :partitionBy "nothing"]]
     local lines = {}
     for i, one in ipairs(facts.errors) do lines[i] = one.line end
-    assert.same({ 3, 3, 8, 9, 11, 12 }, lines)
+    assert.same({ 3, 3, 7, 9, 11, 12, 14, 15 }, lines)
     local text = check.text(facts)
     assert.matches(folder .. "/job.lua:3: ", text, 1, true)
-    assert.matches("\n6 errors$", text)
+    assert.matches("\n8 errors$", text)
   end)
 
   it("finds what only the whole shows", function()

@@ -14,8 +14,8 @@ local M = {}
 ---@field writeStream mt.DataStreamWriter a fresh writer at each access
 ---@field package _source mt.Source
 ---@field package _steps mt.Step[]
----@field package _schema mt.Schema
----@field package _flawed boolean? after a fault that `check` noted: its schema is unknown
+---@field package _schema mt.Schema? nil: unknown, after a fault that `check` noted
+---@field package _flawed boolean? there was such a fault
 local DataFrame = {}
 
 ---@class mt.ColumnInfo
@@ -34,17 +34,20 @@ end
 
 --- A frame of which nothing is known, after a fault that `check` noted.
 function M.flawed()
-  return object.new(DataFrame, { _flawed = true })
+  return object.new(DataFrame, { _flawed = true, _steps = {} })
 end
 
+-- These name their columns whatever they are given, so behind them mistakes are found again.
+local NAMES_COLUMNS = { [steps.map] = true, [steps.from_json] = true }
+
 local function add(frame, make, ...)
-  if frame._flawed then return frame end
+  if not frame._schema and not NAMES_COLUMNS[make] then return frame end
   local step = make(...)
   local list = {}
   for i, before in ipairs(frame._steps) do list[i] = before end
   list[#list + 1] = step
-  local schema = step:derive(frame._schema)
-  return object.new(DataFrame, { _source = frame._source, _steps = list, _schema = schema })
+  return object.new(DataFrame, { _source = frame._source, _steps = list, _flawed = frame._flawed,
+    _schema = step:derive(frame._schema) })
 end
 
 -- select("a", "b") or select { "a", "b" }
@@ -130,12 +133,12 @@ end
 
 --- Prints the schema as Spark's tree.
 function DataFrame:printSchema()
-  if not self._flawed then print((self._schema:tree():gsub("\n$", ""))) end
+  if self._schema then print((self._schema:tree():gsub("\n$", ""))) end
 end
 
 --- Prints the source and the steps.
 function DataFrame:explain()
-  if self._flawed then return end
+  if not self._source then return end
   local lines = { ("%s (%s)"):format(self._source.words, table.concat(self._source.schema:names(), ", ")) }
   for _, step in ipairs(self._steps) do lines[#lines + 1] = "  " .. step.words end
   print(table.concat(lines, "\n"))
@@ -143,11 +146,11 @@ end
 
 local function column_infos(frame)
   local infos = {}
-  for i, field in ipairs(frame._flawed and {} or frame._schema.fields) do
+  for i, field in ipairs(frame._schema and frame._schema.fields or {}) do
     infos[i] = { name = field.name, type = field.ddl, nullable = field.nullable }
   end
   return setmetatable(infos, { __tostring = function()
-    return frame._flawed and "" or frame._schema:ddl()
+    return frame._schema and frame._schema:ddl() or ""
   end })
 end
 
@@ -162,7 +165,7 @@ end
 local ACTIONS = { "count", "show", "collect", "take", "first", "head", "tail", "foreach", "isEmpty",
   "toLocalIterator", "toPandas", "describe", "summary", "rows" }
 local getters = {
-  columns = function(self) return self._flawed and {} or self._schema:names() end,
+  columns = function(self) return self._schema and self._schema:names() or {} end,
   schema = column_infos,
   isStreaming = function() return true end,
   writeStream = function(self) return writer.of(self) end,
@@ -176,6 +179,7 @@ object.seal(DataFrame, {
   name = "DataFrame",
   getters = getters,
   hidden = ACTIONS,
+  otherwise = M.flawed,
   newindex = "; a frame is changed by its methods, which give a new one",
   later = object.later [[agg alias approxQuantile checkpoint coalesce colRegex corr cov createGlobalTempView
     createOrReplaceGlobalTempView createOrReplaceTempView createTempView crossJoin crosstab cube distinct

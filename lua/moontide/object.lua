@@ -14,13 +14,13 @@ local M = {}
 ---@field getters table<string, fun(self: table): any>? names read without a call
 ---@field later table<string, string>? names that come later, with the words for them
 ---@field parent table? a sealed class whose names hold too
----@field otherwise table<string, fun(self: table): any>? under `check`, what a method at fault gives,
---- where that is not the object itself
+---@field otherwise (fun(self: table, method: string?): any)? under `check`, what a method at fault gives;
+--- without it, or where it gives nil, the object itself, marked
 ---@field newindex string? the cure for an assignment
 ---@field hidden string[]? getters that no suggestion names
 ---@field callable boolean? calling the object gives itself: df:writeStream() is df.writeStream
 
-local sealed = {} -- class -> { meta, methods, getters, later, names }
+local sealed = {} -- class -> what seal makes of it
 
 local function is_a(value, class)
   local meta = getmetatable(value)
@@ -49,16 +49,19 @@ function M.later(names)
   return later
 end
 
+-- Under `check`, what a method at fault gives.
+local function flawed(class, self, method)
+  local otherwise = sealed[class].otherwise
+  return otherwise and otherwise(self, method) or M.with(self, { _flawed = true })
+end
+
 local function guarded(class, name, method)
   return function(self, ...)
     if not is_a(self, class) then
       fault.raise(("%s is called with a colon: write :%s(…), not .%s(…)"):format(name, name, name))
     end
     if not fault.noted then return method(self, ...) end
-    local otherwise = sealed[class].spec.otherwise or {}
-    return fault.guard(function()
-      return otherwise[name] and otherwise[name](self) or M.with(self, { _flawed = true })
-    end, method, self, ...)
+    return fault.guard(function() return flawed(class, self, name) end, method, self, ...)
   end
 end
 
@@ -70,9 +73,11 @@ local function refuse(class, key)
 end
 
 -- Under `check`, what an unknown name gives: whatever is done with it gives it again.
-local function after_fault(self)
-  return setmetatable({}, { __index = function() return after_fault(self) end,
-    __call = function() return M.with(self, { _flawed = true }) end })
+local function after_fault(class, self)
+  return setmetatable({}, {
+    __index = function() return after_fault(class, self) end,
+    __call = function() return flawed(class, self) end,
+  })
 end
 
 local function lookup(class, self, key)
@@ -82,10 +87,10 @@ local function lookup(class, self, key)
   local getter = info.getters[key]
   if getter then
     if not fault.noted then return getter(self) end
-    return fault.guard(function() return after_fault(self) end, getter, self)
+    return fault.guard(function() return after_fault(class, self) end, getter, self)
   end
   if type(key) == "string" and key:sub(1, 1) == "_" then return nil end
-  return fault.guard(function() return after_fault(self) end, refuse, class, key)
+  return fault.guard(function() return after_fault(class, self) end, refuse, class, key)
 end
 
 --- Closes a class: its functions become methods, every other name an error.
@@ -95,7 +100,8 @@ end
 ---@return T
 function M.seal(class, spec)
   local parent = spec.parent and sealed[spec.parent]
-  local info = { spec = spec, methods = {}, getters = {}, later = {}, names = {} }
+  local info = { spec = spec, methods = {}, getters = {}, later = {}, names = {},
+    otherwise = spec.otherwise or parent and parent.otherwise }
   for _, field in ipairs { "methods", "getters", "later", "names" } do
     for key, value in pairs(parent and parent[field] or {}) do info[field][key] = value end
   end

@@ -111,7 +111,7 @@ end
 object.seal(Reader, {
   name = "DataStreamReader",
   callable = true,
-  otherwise = { load = dataframe.flawed },
+  otherwise = function(_, method) return method == "load" and dataframe.flawed() or nil end,
   newindex = "; set options with :option(name, value)",
   later = object.later "schema table csv json orc parquet text xml changes jdbc",
 })

@@ -307,7 +307,7 @@ local function read_keep(schema, keep)
   if keep == nil then return {} end
   if type(keep) == "string" then keep = { keep } end
   fault.expect("fromJson: keep", keep, "table")
-  for _, name in ipairs(keep) do expect_column(schema, name, "fromJson: keep") end
+  for _, name in ipairs(schema and keep or {}) do expect_column(schema, name, "fromJson: keep") end
   return keep
 end
 
@@ -332,6 +332,7 @@ function M.json_reader(made)
 end
 
 local function json_schema(made, input)
+  if not input and #made.keep > 0 then return nil end
   local list = {}
   for i, field in ipairs((made.struct or made.fields).fields) do list[i] = field end
   for _, name in ipairs(made.keep) do list[#list + 1] = input.by_name[name] end
@@ -357,13 +358,13 @@ local function expect_text_column(schema, column)
   end
 end
 
----@param schema mt.Schema
+---@param schema mt.Schema? nil: unknown
 ---@param column string
 ---@param ddl string
 ---@param options table?
 ---@return mt.Step
 function M.from_json(schema, column, ddl, options)
-  expect_text_column(schema, column)
+  if schema then expect_text_column(schema, column) end
   local fields = parse_ddl(ddl, "fromJson"):nullable()
   local given = read_json_options(options)
   local made = step("fromJson", ("fromJson(%s)"):format(column), {
@@ -383,7 +384,9 @@ function M.from_json(schema, column, ddl, options)
   end
   local reader, problem = M.json_reader(made)
   if not reader then fault.raise("fromJson: " .. problem) end
-  expect_distinct(json_schema(made, schema), made.as and "choose another name for as"
+  local out = json_schema(made, schema)
+  if not out then return made end
+  expect_distinct(out, made.as and "choose another name for as"
     or "put the fields into one column with { as = \"d\" }, or keep fewer")
   return made
 end

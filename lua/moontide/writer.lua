@@ -165,7 +165,7 @@ function Writer:partitionBy(...)
   local seen = {}
   for _, name in ipairs(names) do
     fault.expect("partitionBy", name, "string")
-    local schema = not self._flawed and self._frame._schema
+    local schema = self._frame._schema
     local field, cure = true, nil
     if schema then field, cure = schema:find(name) end
     if not field then fault.raise(("partitionBy: there is no column %q%s"):format(name, cure)) end
