@@ -8,7 +8,7 @@ return mt.readStream
   :option("subscribe", mt.conf "topic")
   :option("startingOffsets", "earliest")
   :option("maxOffsetsPerTrigger", mt.conf("rows", 100000))
-  :option("maxBatchBytes", "4g")
+  :option("maxBatchBytes", "1g")
   :load()
   :fromJson("value", "user_id STRING, event STRING, amount DOUBLE, ts TIMESTAMP")
   :filter(function(row)
