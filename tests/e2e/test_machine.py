@@ -57,11 +57,10 @@ def test_a_full_disk_under_the_checkpoint_says_so_and_loses_nothing(work, disk, 
     job = work.job(topic, PLACES, source={"maxOffsetsPerTrigger": 32})
     work.run_ok(job, "--max-batches", "2")
     filler = disk / "filler"
-    with open(filler, "wb") as out:
+    with open(filler, "wb", buffering=0) as out:
         try:
             while True:
                 out.write(b"x" * 4096)
-                out.flush()
         except OSError:
             pass
     done = work.run(job)
