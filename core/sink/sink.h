@@ -19,7 +19,6 @@ struct mt_sink_settings {
     const char *query_name;       /* or NULL */
 };
 
-#ifndef MT_CDEF
 /* The batch that a sink is asked to hold, with its provenance. */
 struct mt_sink_batch {
     const char *query_id;
@@ -94,6 +93,7 @@ struct mt_sink {
 const struct mt_sink_type *mt_sink_type_of(const char *name);
 extern const struct mt_sink_type *const mt_sink_types[]; /* ends with NULL */
 
+#ifndef MT_CDEF
 /* Adds rows (of schema) as the table that the console sink prints. cut: characters a cell may
  * have; 0: any. */
 void mt_table_print(const struct ArrowSchema *schema, const struct ArrowArray *rows, int64_t cut,

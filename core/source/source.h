@@ -10,7 +10,6 @@
 
 struct mt_source;
 
-#ifndef MT_CDEF
 /* How far a batch may go. */
 enum mt_reach {
     MT_REACH_ARRIVED, /* trickle: what is already here; asks nobody */
@@ -83,7 +82,6 @@ const struct mt_source_type *mt_source_type_of(const char *name); /* NULL: unkno
 /* All types, ends with NULL. */
 extern const struct mt_source_type *const mt_source_types[];
 void mt_ends_clear(struct mt_ends *ends);
-#endif
 
 /* Makes a source of format with options as the job gave them. Touches no server.
  * err->option names the option at fault. */

@@ -112,6 +112,7 @@ local function new_parser()
   add_demo(parser)
   add_check(parser)
   add_ckpt(parser)
+  parser:command("options"):hidden(true)
   return parser
 end
 
@@ -162,6 +163,12 @@ end
 
 function commands.ckpt(args)
   return require("moontide.ckpt").show { dir = args.dir, json = args.json, fail = M.fail }
+end
+
+--- Writes the page of options; scripts/reference keeps it. Not for users.
+function commands.options()
+  io.stdout:write(require("moontide.reference").text())
+  return 0
 end
 
 --- Lua specs, on busted inside this program: `moontide spec FILE…`. Not for users.
