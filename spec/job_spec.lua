@@ -206,12 +206,12 @@ describe("a row function of a job", function()
   end
 
   it("names line and row, and the null in the line's own words", function()
-    assert.equal([[job.lua:4: filter, row orders[2]@100: name is null here; write (row.name or ""):upper()]],
+    assert.equal([[job.lua:4: filter at orders[2]@100: name is null here; write (row.name or ""):upper()]],
       run_error 'return s:filter(function(row)\n  return row.name:upper() == "X"\nend).writeStream:format "noop"')
   end)
 
   it("names the line in a library that it calls", function()
-    assert.matches("^job.lua:3: filter, row orders%[2%]@101: too big",
+    assert.matches("^job.lua:3: filter at orders%[2%]@101: too big",
       run_error [[
 local function check(n) if n > 1 then error "too big" end return true end
 return s:filter(function(row)
@@ -221,7 +221,7 @@ end).writeStream:format "noop"]])
   end)
 
   it("names the line of a call that it returns", function()
-    assert.matches("^job.lua:4: map, row orders%[2%]@100: ",
+    assert.matches("^job.lua:4: map at orders%[2%]@100: ",
       run_error [[
 return s:map("a INT", function(row)
   return setmetatable(row.name, {})

@@ -24,7 +24,7 @@ describe("a row", function()
 
   it("names an unknown column at the script's line", function()
     local problem = error_with({}, function(row) return row.amout end)
-    assert.matches('rows_spec.lua:%d+: filter, row orders%[2%]@100: no column "amout"; did you mean "amount"%?',
+    assert.matches('rows_spec.lua:%d+: filter at orders%[2%]@100: no column "amout"; did you mean "amount"%?',
       problem)
     assert.matches(":" .. support.line() - 3 .. ":", problem, 1, true)
   end)
@@ -118,7 +118,7 @@ describe("computing with a null", function()
     it("names the column and the cure in " .. case[1], function()
       local problem = error_with({}, case[2])
       assert.matches(case[3], problem, 1, true)
-      assert.matches("row orders[2]@100", problem, 1, true)
+      assert.matches("orders[2]@100", problem, 1, true)
     end)
   end
 

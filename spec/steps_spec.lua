@@ -26,7 +26,7 @@ describe("filter", function()
       return row.n > 2 and 1
     end), numbers(5))
     assert.matches("steps_spec.lua:" .. support.line() - 2
-      .. ": filter, row orders[2]@102: the function returned 1; true keeps the row, false and nil drop it",
+      .. ": filter at orders[2]@102: the function returned 1; true keeps the row, false and nil drop it",
       problem, 1, true)
   end)
 
@@ -46,7 +46,7 @@ describe("filter", function()
   it("names the source's row also behind other steps", function()
     local problem = support.error_of(support.run, stream():filter(function(row) return row.n % 2 == 0 end)
       :filter(function(row) return row.n < 8 or error "too big" end), numbers(10))
-    assert.matches("row orders[2]@107: too big", problem, 1, true)
+    assert.matches("orders[2]@107: too big", problem, 1, true)
   end)
 end)
 
@@ -66,7 +66,7 @@ describe("map", function()
       end
       return { count = 1 }
     end), numbers(5))
-    assert.matches('steps_spec.lua:%d+: map, row orders%[2%]@102: the result has no column "cuont"; '
+    assert.matches('steps_spec.lua:%d+: map at orders%[2%]@102: the result has no column "cuont"; '
       .. 'did you mean "count"%?', problem)
   end)
 
@@ -75,7 +75,7 @@ describe("map", function()
     local problem = support.error_of(support.run, stream():map("count INT", function(row)
       return make(row.n)
     end), numbers(5))
-    assert.matches('row orders[2]@102: the result has no column "more"', problem, 1, true)
+    assert.matches('orders[2]@102: the result has no column "more"', problem, 1, true)
   end)
 
   it("refuses nil and what is no table", function()
@@ -121,11 +121,38 @@ describe("map", function()
     local problem = support.error_of(support.run, stream():map("s STRING", function(row)
       return { s = parts[row.n] }
     end), numbers(4))
-    assert.matches("row orders[2]@101: s is STRING; \"b\\xc3\" is not UTF-8", problem, 1, true)
+    assert.matches("orders[2]@101: s is STRING; \"b\\xc3\" is not UTF-8", problem, 1, true)
     parts[2], parts[3] = "é", ""
     assert.equal("é", support.run(stream():map("s STRING", function(row)
       return { s = parts[row.n] }
     end), numbers(4))[2].s)
+  end)
+
+  it("names the line that gives a value which does not fit", function()
+    local problem = support.error_of(support.run, stream():map("a TINYINT, b STRING", function(row)
+      return {
+        b = row.s,
+        a = row.n * 100,
+      }
+    end), numbers(3))
+    assert.matches("steps_spec.lua:" .. support.line() - 3 .. ": map at orders[2]@101: a is TINYINT", problem, 1, true)
+  end)
+
+  it("takes columns by the hundred and names of any characters", function()
+    local ddl, odd = {}, { "end", "a b", 'q"q', "new\nline", "ünïcode", "1st" }
+    for i, name in ipairs(odd) do ddl[i] = ("`%s` INT"):format(name) end
+    for i = 1, 300 do ddl[#ddl + 1] = ("c%d %s"):format(i, i % 2 == 0 and "STRING" or "DOUBLE") end
+    ddl = table.concat(ddl, ", ")
+    local wide = mt.memoryStream(ddl)
+    local rows = {}
+    for n = 1, 100 do
+      rows[n] = {}
+      for i, name in ipairs(odd) do rows[n][name] = n * i end
+      for i = 1, 300 do rows[n]["c" .. i] = i % 2 == 0 and "v" .. n or n / i end
+    end
+    local frame = wide:map(ddl, function(row) return mt.totable(row) end)
+      :filter(function(row) return row["a b"] == 2 * row["end"] end)
+    assert.same(rows, (support.run(frame, rows)))
   end)
 
   it("runs over no rows", function()
@@ -152,7 +179,7 @@ describe("withColumn", function()
       local big = row.n * 100
       return big
     end), numbers(3))
-    assert.matches("steps_spec.lua:%d+: withColumn, row orders%[2%]@101: x is TINYINT, .*200 does not fit", problem)
+    assert.matches("steps_spec.lua:%d+: withColumn at orders%[2%]@101: x is TINYINT, .*200 does not fit", problem)
     assert.matches(":" .. support.line() - 3 .. ": withColumn", problem, 1, true)
   end)
 
@@ -294,7 +321,7 @@ describe("fromJson", function()
   it("keeps the source's place of a row through all that", function()
     local frame = stream_of_json():fromJson("value", "a INT", { mode = "DROPMALFORMED" })
       :filter(function(row) return row.a ~= 3 or error "three" end)
-    assert.matches("row orders[2]@102: three",
+    assert.matches("orders[2]@102: three",
       support.error_of(support.run, frame, texts("{", '{"a":1}', '{"a":3}')), 1, true)
   end)
 

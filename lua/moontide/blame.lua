@@ -108,17 +108,14 @@ end
 -- ---- where a value was made
 
 -- The line of a function's text that gives a column its value, else its last `return`, else where it
--- begins.
+-- begins. The first line comes last: before the function it may say anything.
 local function line_of_value(fn, column)
   local info = debug.getinfo(fn, "S")
   local file = info.source:gsub("^[@=]", "")
-  local lines = lines_of(file)
-  local last_return
-  for n = info.linedefined, lines and info.lastlinedefined or -1 do
+  local lines, last_return = lines_of(file), nil
+  for n = info.linedefined + 1, lines and info.lastlinedefined or -1 do
     local line = lines[n] or ""
-    if column and gives(line, column) then
-      return { file = file, line = n }
-    end
+    if column and gives(line, column) then return { file = file, line = n } end
     if line:find "%f[%w_]return%f[^%w_]" then last_return = n end
   end
   return { file = file, line = last_return or info.linedefined }
@@ -150,7 +147,7 @@ function M.fault(step, schema, batch, i, e)
   if text:sub(1, #step.kind + 2) == step.kind .. ": " then text = text:sub(#step.kind + 3) end
   local is_data = e.is_data -- a value that its column refuses, not a mistake of the script's
   return fault.new(is_data and "DATA" or "SCRIPT", is_data and "REJECT" or "FATAL",
-    ("%s%s, row %s: %s"):format(fault.place(at), step.kind, M.where(batch, i), text))
+    ("%s%s at %s: %s"):format(fault.place(at), step.kind, M.where(batch, i), text))
 end
 
 return M
