@@ -177,7 +177,10 @@ describe("nested values of a row", function()
     C.mt_column_close_row(columns[3], err)
     C.mt_column_add_null(columns[3], err)
     local arrays = core.new "struct ArrowArray[4]"
-    for i = 0, 3 do C.mt_column_finish(columns + i, arrays + i) end
+    for i = 0, 3 do
+      C.mt_column_finish(columns + i, arrays + i)
+      C.mt_column_deinit(columns + i)
+    end
     local one = require("moontide.ops").batch()
     one.schema = schema.c
     C.mt_array_struct(arrays, 4, 2, one.array)
