@@ -103,7 +103,7 @@ enum mt_status mt_parquet_head(const char *path, int64_t limit, struct ArrowSche
         arrow::Status status = head(path, limit, schema, rows, total);
         return status.ok() ? MT_OK
                            : mt_fail(err, MT_REJECT, MT_CLASS_DATA, "cannot read %s: %s", path,
-                                     status.message().c_str());
+                                     status.ToString().c_str());
     });
 }
 

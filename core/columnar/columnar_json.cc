@@ -7,6 +7,7 @@
  * place of the last records and what it meant, known field or not; a key that differs
  * is looked up. Values go straight into the columns; what a record has written is taken
  * back when it turns out to be malformed further on. */
+#include <cstdio>
 #include <cstring>
 
 #include "columnar_json_int.h"
@@ -49,7 +50,7 @@ static bool find_field(struct mt_json_reader *reader, const json_record &record,
     return true;
 }
 
-static json_verdict broken(struct mt_json_reader *reader, uint32_t where, const char *why)
+static json_verdict broken(struct mt_json_reader *reader, int64_t where, const char *why)
 {
     reader->where = where;
     reader->why = why;
@@ -64,8 +65,9 @@ static json_verdict broken(struct mt_json_reader *reader, uint32_t where, const 
     bool wanted = column && column->type == MT_STRING;
     struct mt_buf *text = wanted ? &reader->compact : nullptr;
     reader->compact.len = 0;
+    reader->why = "expected other JSON";
     if (!mt_json_walk(reader, record, i, 1, text) || *i >= record.n)
-        return broken(reader, record.at[*i], "no JSON");
+        return broken(reader, record.at[*i], reader->why);
     if (wanted)
         return mt_json_put_text(reader, column, {text->data, text->len});
     return column ? JSON_WRONG : JSON_FINE;
@@ -87,7 +89,7 @@ static inline json_verdict read_value(struct mt_json_reader *reader, const json_
     if (byte == '"') {
         std::string_view text;
         if (!plain_string(record, *i, &text) && !mt_json_text(reader, record, *i, &text))
-            return broken(reader, record.at[*i], "a bad escape in a string");
+            return broken(reader, record.at[*i], "a bad escape in the string");
         ++*i;
         return mt_json_put_string(reader, column, text);
     }
@@ -100,7 +102,7 @@ static inline json_verdict read_value(struct mt_json_reader *reader, const json_
         return mt_json_put_number(reader, column, token, number);
     }
     if (token != "true" && token != "false" && token != "null")
-        return broken(reader, record.at[*i], "no value");
+        return broken(reader, record.at[*i], "expected a value");
     ++*i;
     return mt_json_put_word(reader, column, token);
 }
@@ -113,10 +115,10 @@ static json_verdict read_members(struct mt_json_reader *reader, const json_recor
     for (json_slot *slot = reader->slots;; slot += slot < reader->slots + JSON_SLOTS - 1) {
         const char *key = record.text + record.at[*i];
         if (*key != '"' || record.text[record.at[*i + 1]] != ':')
-            return broken(reader, record.at[*i], "no key with a colon");
+            return broken(reader, record.at[*i], "expected a key and a colon");
         int32_t field = slot->field;
         if (!is_key(slot, key + 1) && !find_field(reader, record, *i, slot, &field))
-            return broken(reader, record.at[*i], "a bad escape in a key");
+            return broken(reader, record.at[*i], "a bad escape in the key");
         *i += 2;
         json_verdict one = field < 0 ? read_nested(reader, record, i, nullptr)
                                      : read_value(reader, record, i, &reader->root.children[field]);
@@ -136,31 +138,31 @@ static json_verdict read_tokens(struct mt_json_reader *reader, const json_record
 {
     uint32_t i = 1, last = record.n - 1;
     if (record.byte(0) != '{')
-        return broken(reader, record.at[0], "no object");
+        return broken(reader, record.at[0], "expected an opening brace");
     if (last == 0 || record.byte(last) != '}')
-        return broken(reader, record.at[last], "no closing brace at the end");
+        return broken(reader, record.at[record.n], "expected a closing brace");
     json_verdict all = i == last ? JSON_FINE : read_members(reader, record, &i);
     if (all >= JSON_BROKEN)
         return all;
     if (record.byte(i) != '}')
-        return broken(reader, record.at[i], "neither comma nor closing brace");
+        return broken(reader, record.at[i], "expected a comma or a closing brace");
     if (i != last)
-        return broken(reader, record.at[i + 1], "more text behind the object");
+        return broken(reader, record.at[i + 1], "text behind the object");
     return all;
 }
 
-/* What simdjson's first stage found wrong. */
+/* What simdjson's first stage found wrong; it does not say where. */
 static json_verdict not_tokens(struct mt_json_reader *reader, sj::error_code code)
 {
     switch (code) {
     case sj::UTF8_ERROR:
-        return broken(reader, 0, "bytes that are not UTF-8");
+        return broken(reader, -1, "bytes that are not UTF-8");
     case sj::UNESCAPED_CHARS:
-        return broken(reader, 0, "a bare control character in a string");
+        return broken(reader, -1, "a bare control character in a string");
     case sj::UNCLOSED_STRING:
-        return broken(reader, 0, "a string without end");
+        return broken(reader, -1, "a string without end");
     default:
-        return broken(reader, 0, sj::error_message(code));
+        return broken(reader, -1, sj::error_message(code));
     }
 }
 
@@ -240,25 +242,29 @@ static enum mt_status keep_malformed(struct mt_json_reader *reader, std::string_
     return fill_with_nulls(reader);
 }
 
+/* FAILFAST: the words for a malformed record. */
 static enum mt_status refuse(struct mt_json_reader *reader, const struct mt_batch *in, int64_t row,
                              std::string_view text, json_verdict verdict)
 {
-    char where[300], quoted[800];
+    char where[300], quoted[800], what[200];
     mt_batch_where(in, row, where, sizeof where);
     mt_quote(text.data(), text.size(), quoted, sizeof quoted);
-    const char *advice = "mend the record at its producer, or read with mode PERMISSIVE or "
-                         "DROPMALFORMED";
-    if (verdict == JSON_BROKEN)
-        return mt_fail(reader->err, MT_REJECT, MT_CLASS_DATA,
-                       "fromJson: %s is not one JSON object: %s at byte %u of %s; %s", where,
-                       reader->why, reader->where, quoted, advice);
-    const struct ArrowSchema *field = reader->schema->children[reader->wrong];
-    char *type = mt_schema_type_name(field);
-    mt_fail(reader->err, MT_REJECT, MT_CLASS_DATA,
-            "fromJson: %s: the value of field \"%s\" does not fit %s in %s; %s", where, field->name,
-            type, quoted, advice);
-    mt_free(type);
-    return MT_REJECT;
+    if (verdict == JSON_WRONG) {
+        const struct ArrowSchema *field = reader->schema->children[reader->wrong];
+        char *type = mt_schema_type_name(field);
+        snprintf(what, sizeof what, "the value of field \"%.100s\" does not fit %s", field->name,
+                 type);
+        mt_free(type);
+    } else if (reader->where >= 0) {
+        snprintf(what, sizeof what, "it is not one JSON object: %s at byte %lld", reader->why,
+                 (long long)reader->where);
+    } else {
+        snprintf(what, sizeof what, "it is not one JSON object: %s", reader->why);
+    }
+    return mt_fail(reader->err, MT_REJECT, MT_CLASS_DATA,
+                   "fromJson: %s is malformed, %s; the record: %s; mend it at its producer, or "
+                   "read with mode PERMISSIVE or DROPMALFORMED",
+                   where, what, quoted);
 }
 
 /* Leaves input row `row` out of the result, and notes from now on which rows are in. */

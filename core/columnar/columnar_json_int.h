@@ -22,6 +22,11 @@ enum json_verdict {
     JSON_STOP,   /* a column is full: reader->err says which */
 };
 
+static inline bool json_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
+
 /* A record after simdjson's first stage: token i starts at text[at[i]] and at[n] is the
  * length. Strings are closed, hold no bare control bytes and all of it is UTF-8. Behind
  * the text SIMDJSON_PADDING bytes are readable. */
@@ -41,8 +46,8 @@ struct json_record {
     std::string_view token(uint32_t i) const
     {
         const char *start = text + at[i], *end = text + at[i + 1];
-        while (end > start && (uint8_t)end[-1] <= ' ')
-            end--;
+        while (json_blank(end[-1]))
+            end--; /* a token starts with no blank */
         return {start, (size_t)(end - start)};
     }
 };
@@ -74,7 +79,7 @@ struct mt_json_reader {
 
     /* of one record */
     const char *why; /* BROKEN: what was met ... */
-    uint32_t where;  /* ... at this byte */
+    int64_t where;   /* ... at this byte; -1: somewhere */
     int32_t wrong;   /* WRONG: the first field whose value does not fit */
     struct mt_buf padded, unescaped, compact;
 };

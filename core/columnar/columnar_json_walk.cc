@@ -249,8 +249,10 @@ static bool walk_value(walker *w)
     bool object = take(w, '{');
     if (!object && !take(w, '['))
         return w->record.byte(w->i) == '"' ? walk_string(w) : walk_scalar(w);
-    if (w->depth == JSON_MAX_DEPTH)
+    if (w->depth == JSON_MAX_DEPTH) {
+        w->reader->why = "nesting deeper than 1000";
         return false;
+    }
     w->depth++;
     bool good = object ? walk_object(w) : walk_array(w);
     w->depth--;
