@@ -46,6 +46,8 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
     { "returns an empty list", "return {}", 3, "returned nothing" },
     { "does not compile", "return s:filter(function(row) return row.n > end)", 3, "unexpected symbol near 'end'" },
     { "is not finished", "return s:filter(", 3, "unexpected symbol near '<eof>'" },
+    { "does not close what it opens", "return s:filter(function(row)\n  return true\nend\n\n", 3,
+      "'%)' expected %(to close '%(' at line 3%) near '<eof>'" },
     { "calls nothing", "\nlocal x = nowhere.field", 4, "attempt to index global 'nowhere' %(a nil value%)" },
     { "raises an error", "\n\nerror 'by itself'", 5, "by itself" },
     { "raises a table", "error(setmetatable({}, { __tostring = function() return 'odd' end }))", 3, "odd" },

@@ -70,6 +70,8 @@ local function compile(file)
   local chunk, complaint = loadstring((text:gsub("^#[^\n]*", "")), "@" .. file)
   if chunk then return chunk end
   local line, words = complaint:match "^.-:(%d+): (.*)$"
+  -- what is never closed is found at the end of the file, and mended where it was opened
+  line = words and words:match "%(to close .* at line (%d+)%) near '<eof>'$" or line
   error(fault.at(words or complaint, { file = file, line = tonumber(line) or 1 }), 0)
 end
 
