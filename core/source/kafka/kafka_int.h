@@ -83,6 +83,7 @@ struct kafka_fill {
     size_t at;           /* partitions before this one are done */
     int64_t bytes_left;
     int64_t moved_ms; /* when something came last */
+    int64_t lost;     /* records that it goes on without */
     bool stalled;     /* nothing came: take what is there and close */
 };
 

@@ -84,7 +84,7 @@ enum mt_status kafka_lost(struct kafka *k, enum kafka_loss kind, const struct ka
         status = mt_fail(err, MT_FATAL, MT_CLASS_DATA_LOSS, "data loss: %s; %s", text, cure);
     } else {
         mt_log(MT_WARN, "data loss: %s; failOnDataLoss is false: going on", text);
-        k->lost += to > from ? to - from : 0;
+        k->fill.lost += to > from ? to - from : 0;
     }
     free(text);
     return status;

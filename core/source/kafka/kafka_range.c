@@ -353,13 +353,6 @@ static enum mt_status ask_and_check(struct kafka *k, const struct mt_offsets *fr
     return status == MT_OK ? start_all(k, err) : status;
 }
 
-/* Positions are of the topics that are there now, after the checks. */
-static void own_topics(struct kafka *k)
-{
-    for (size_t i = 0; i < k->n_topics; i++)
-        memcpy(k->topics[i].ours, k->topics[i].id, sizeof k->topics[i].ours);
-}
-
 /* Nobody answers, but everything runs: take what is here. It is said when it is nothing. */
 static bool can_go_on(struct kafka *k, enum mt_reach reach, const struct mt_offsets *from,
                       int64_t now_ms)
@@ -379,11 +372,7 @@ static enum mt_status settle_range(struct kafka *k, const struct mt_offsets *fro
     if (status != MT_OK || !must_ask(k, reach, now_ms))
         return status;
     status = ask_and_check(k, from, now_ms, err);
-    if (status == MT_OK)
-        own_topics(k);
-    else if (status == MT_RETRY && can_go_on(k, reach, from, now_ms))
-        status = MT_OK;
-    return status;
+    return status == MT_RETRY && can_go_on(k, reach, from, now_ms) ? MT_OK : status;
 }
 
 static void open_fill(struct kafka *k, const char *start, const char *end, int64_t bytes,

@@ -204,6 +204,14 @@ static bool is_this_range(const struct kafka *k, const char *start, const char *
            strcmp(fill->end, end) == 0;
 }
 
+/* The batch is planned and handed out: what was settled for it stands. */
+static void settle(struct kafka *k)
+{
+    k->lost += k->fill.lost;
+    for (size_t i = 0; !k->fill.exact && i < k->n_topics; i++)
+        memcpy(k->topics[i].ours, k->topics[i].id, sizeof k->topics[i].ours);
+}
+
 static enum mt_status kafka_read(struct mt_source *base, const char *start, const char *end,
                                  const char *facts, int64_t now_ms, struct mt_batch *out,
                                  struct mt_error *err)
@@ -220,6 +228,7 @@ static enum mt_status kafka_read(struct mt_source *base, const char *start, cons
     if (status != MT_OK)
         return status;
     kafka_rows_finish(k, out);
+    settle(k);
     kafka_fill_drop(k);
     return MT_OK;
 }
