@@ -22,14 +22,14 @@ struct mt_sink_settings {
 /* The batch that a sink is asked to hold, with its provenance. */
 struct mt_sink_batch {
     const char *query_id;
-    const char *query_name;   /* or NULL */
+    const char *query_name; /* or NULL */
     int64_t batch_id;
-    const char *digest;       /* 64 hex digits of the plan */
-    const char *bundle;       /* hash of the script */
-    const char *offsets;      /* JSON: [{"source":…,"start":…,"end":…}] */
-    const char *version;      /* of Moontide */
-    int64_t rows;             /* that `write` will be given */
-    uint64_t fingerprint;     /* of those rows */
+    const char *digest;   /* 64 hex digits of the plan */
+    const char *bundle;   /* hash of the script */
+    const char *offsets;  /* JSON: [{"source":…,"start":…,"end":…}] */
+    const char *version;  /* of Moontide */
+    int64_t rows;         /* that `write` will be given */
+    uint64_t fingerprint; /* of those rows */
 };
 
 /* What a destination says it holds of a batch. */
@@ -39,7 +39,7 @@ struct mt_sink_record {
     char bundle[65];
     int64_t rows;
     uint64_t fingerprint;
-    int64_t bytes;            /* 0 when unknown */
+    int64_t bytes; /* 0 when unknown */
 };
 
 enum mt_sink_answer {
