@@ -73,7 +73,7 @@ def crash_job(work, topic):
 
 
 # A step may be one of recovery: it is reached only after a kill somewhere else.
-FIRST_KILLS = [None, "sink.written:2", "file.renamed:2", "sink.committed:2"]
+FIRST_KILLS = [None, "sink.written:2", "file.rename:2", "sink.committed:2"]
 
 
 @pytest.mark.parametrize("step", named("mt_step"))

@@ -150,9 +150,9 @@ static void a_batch_is_durable_piece_by_piece_before_the_next_names_it(void **st
         n_temporary++;
     assert_int_equal(n_temporary, 3);
     assert_in_range(pending_dir, pending, first_rename);
-    int table = need('s', "/deep/table", last_rename), above = need('s', "/deep", last_rename);
+    int table = need('s', "/deep/table", last_rename), above = need('s', "/deep", 0);
     assert_in_range(table, last_rename, entry);
-    assert_in_range(above, last_rename, entry);
+    assert_in_range(above, need('d', "/_spark_metadata", 0), pending);
     assert_in_range(entry, last_rename, entry_link);
     assert_in_range(entry_dir, entry_link, pending_gone);
 }

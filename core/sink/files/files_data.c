@@ -41,7 +41,7 @@ static enum mt_status make_folder(const struct files_data_settings *settings, co
                                   struct mt_error *err)
 {
     char *path = mt_format("%s%s%s", settings->table, *folder ? "/" : "", folder);
-    enum mt_status status = files_make_folder(path, settings->batch, err);
+    enum mt_status status = files_make_folder(path, err);
     free(path);
     return status;
 }

@@ -40,7 +40,6 @@ enum mt_status files_fail(struct mt_error *err, int error, const char *doing, co
     return mt_fail(err, MT_FATAL, class_, "%s %s: %s%s", doing, path, strerror(error), cure);
 }
 
-/* Where the last part of path begins, without its slash; 0 for "/x". */
 static char *folder_above(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -58,20 +57,17 @@ enum mt_status files_sync_folder(const char *path, int64_t batch, struct mt_erro
     return error ? files_fail(err, error, "making the folder durable:", path) : MT_OK;
 }
 
-enum mt_status files_make_folder(const char *path, int64_t batch, struct mt_error *err)
+enum mt_status files_make_folder(const char *path, struct mt_error *err)
 {
-    if (mkdir(path, 0777) != 0 && errno != ENOENT)
-        return errno == EEXIST ? MT_OK : files_fail(err, errno, "making the folder", path);
+    if (mkdir(path, 0777) == 0 || errno == EEXIST)
+        return MT_OK;
+    if (errno != ENOENT)
+        return files_fail(err, errno, "making the folder", path);
     char *above = folder_above(path);
-    enum mt_status status = MT_OK;
-    if (access(path, F_OK) != 0) { /* the one above is missing */
-        status = files_make_folder(above, batch, err);
-        if (status == MT_OK && mkdir(path, 0777) != 0 && errno != EEXIST)
-            status = files_fail(err, errno, "making the folder", path);
-    }
-    if (status == MT_OK)
-        status = files_sync_folder(above, batch, err);
+    enum mt_status status = files_make_folder(above, err);
     free(above);
+    if (status == MT_OK && mkdir(path, 0777) != 0 && errno != EEXIST)
+        status = files_fail(err, errno, "making the folder", path);
     return status;
 }
 
@@ -100,7 +96,7 @@ static int sync_one(const char *path, dev_t *device, bool *done)
 enum mt_status files_sync_upwards(const char *path, int64_t batch, struct mt_error *err)
 {
     enum mt_status status = files_sync_folder(path, batch, err);
-    char *folder = mt_strdup(path);
+    char *folder = folder_above(path);
     dev_t device = 0;
     for (bool done = false; status == MT_OK && !done;) {
         int error = sync_one(folder, &device, &done);

@@ -25,8 +25,9 @@
 
 /* FATAL with strerror's words; machine trouble (disk full, no handles) told from the rest. */
 enum mt_status files_fail(struct mt_error *err, int error, const char *doing, const char *path);
-/* Makes path and what is missing above it. */
-enum mt_status files_make_folder(const char *path, int64_t batch, struct mt_error *err);
+/* Makes path and what is missing above it; their names are durable after a sync of the
+ * folders above, which is the caller's. */
+enum mt_status files_make_folder(const char *path, struct mt_error *err);
 enum mt_status files_sync_folder(const char *path, int64_t batch, struct mt_error *err);
 /* Path and every folder above it on the same file system, as far as they may be opened. */
 enum mt_status files_sync_upwards(const char *path, int64_t batch, struct mt_error *err);

@@ -99,15 +99,13 @@ enum mt_status files_pending_put(struct files_pending *pending, const struct mt_
     struct files_out out;
     char *folder = mt_strndup(pending->path, (size_t)(strrchr(pending->path, '/') - pending->path));
     print_list(record, attempt, files, n, &text);
-    enum mt_status status = files_make_folder(folder, record->batch_id, err);
-    if (status == MT_OK) {
-        status = files_out_open(&out, pending->path, O_EXCL, "file.pending", record->batch_id, err);
-        if (out.error == EEXIST)
-            status = fail_two(pending, err);
-        if (status == MT_OK)
-            status = write_list(pending, &out, &text, err);
-        files_out_close(&out);
-    }
+    enum mt_status status =
+        files_out_open(&out, pending->path, O_EXCL, "file.pending", record->batch_id, err);
+    if (out.error == EEXIST)
+        status = fail_two(pending, err);
+    if (status == MT_OK)
+        status = write_list(pending, &out, &text, err);
+    files_out_close(&out);
     if (status == MT_OK)
         status = files_sync_folder(folder, record->batch_id, err);
     if (status == MT_OK)

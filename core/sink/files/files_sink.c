@@ -37,8 +37,8 @@ struct files_sink {
     /* of the query that recover named */
     struct files_log log;
     struct files_pending pending;
-    char tag[17]; /* of its temporary files */
-    bool synced_upwards;
+    char tag[17];         /* of its temporary files */
+    bool log_folder_made; /* and durable, by this run */
 
     /* the attempt that begin started */
     bool open;
@@ -192,8 +192,8 @@ static enum mt_status find_stranger(const struct files_sink *files, char **words
     return status;
 }
 
-/* A new query on an old path: mostly the checkpoint was lost or changed, and going on
- * would put the same rows into the table again. */
+/* A path that is new to this query and not empty: mostly the checkpoint was lost or
+ * changed, and going on would put the same rows into the table again. */
 static enum mt_status check_strangers(const struct files_sink *files, struct mt_error *err)
 {
     char *words;
@@ -202,11 +202,12 @@ static enum mt_status check_strangers(const struct files_sink *files, struct mt_
         mt_log(MT_WARN, "path %s holds %s; writing there too, as allowOtherQueries says",
                files->base.path, words);
     else if (status == MT_OK && words)
-        status = mt_fail(err, MT_FATAL, MT_CLASS_SINK,
-                         "path %s holds %s, and this query is new (a new or changed checkpoint "
-                         "would double the table): choose another path, or set "
-                         "allowOtherQueries=true to add to it",
-                         files->base.path, words);
+        status =
+            mt_fail(err, MT_FATAL, MT_CLASS_SINK,
+                    "path %s holds %s, and nothing of this query yet (with a new checkpoint it "
+                    "would double the table): choose another path, or set "
+                    "allowOtherQueries=true to add to it",
+                    files->base.path, words);
     free(words);
     return status;
 }
@@ -245,14 +246,15 @@ static enum mt_status sweep_table(const struct files_sink *files, struct mt_erro
 static enum mt_status files_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
                                     struct mt_error *err)
 {
+    (void)first_batch; /* what the path holds says more: the path itself may be new */
     struct files_sink *files = (struct files_sink *)sink;
     sink->type->abort(sink);
     set_query(files, query_id);
     enum mt_status status = files_log_refresh(&files->log, err);
-    if (status == MT_OK && first_batch)
-        status = check_strangers(files, err);
     if (status == MT_OK)
         status = files_pending_settle(&files->pending, &files->log, sink->path, err);
+    if (status == MT_OK && !files->log.holds)
+        status = check_strangers(files, err);
     if (status == MT_OK)
         status = sweep_table(files, err);
     return status;
@@ -432,20 +434,15 @@ static enum mt_status sync_folders_of(const struct files_sink *files, const char
     return status;
 }
 
-/* Every folder that a rename touched, those above it up to the table, and the table.
- * What is above the table changes only when it is made: looked at once a run. */
-static enum mt_status sync_folders(struct files_sink *files, struct mt_error *err)
+/* Every folder that a rename touched, those above it up to the table, and the table. */
+static enum mt_status sync_folders(const struct files_sink *files, struct mt_error *err)
 {
     enum mt_status status = MT_OK;
     for (int64_t i = 0; status == MT_OK && i < files->n_files; i++)
         status =
             sync_folders_of(files, files->files[i].name, i ? files->files[i - 1].name : NULL, err);
-    if (status == MT_OK)
-        status = files->synced_upwards
-                     ? files_sync_folder(files->base.path, files->given.batch_id, err)
-                     : files_sync_upwards(files->base.path, files->given.batch_id, err);
-    files->synced_upwards = files->synced_upwards || status == MT_OK;
-    return status;
+    return status == MT_OK ? files_sync_folder(files->base.path, files->given.batch_id, err)
+                           : status;
 }
 
 static void print_entries(struct files_sink *files, struct mt_buf *text)
@@ -484,10 +481,25 @@ static enum mt_status append_entry(struct files_sink *files, struct mt_error *er
     return status;
 }
 
+/* The log's folder and all above it. They change only when they are made, maybe by a
+ * run that died right then: so once a run, and before anything in them counts. */
+static enum mt_status make_log_folder(struct files_sink *files, struct mt_error *err)
+{
+    if (files->log_folder_made)
+        return MT_OK;
+    enum mt_status status = files_make_folder(files->log.dir, err);
+    if (status == MT_OK)
+        status = files_sync_upwards(files->base.path, files->given.batch_id, err);
+    files->log_folder_made = status == MT_OK;
+    return status;
+}
+
 static enum mt_status store(struct files_sink *files, struct mt_error *err)
 {
-    enum mt_status status = files_pending_put(&files->pending, &files->given, files->attempt,
-                                              files->files, files->n_files, err);
+    enum mt_status status = make_log_folder(files, err);
+    if (status == MT_OK)
+        status = files_pending_put(&files->pending, &files->given, files->attempt, files->files,
+                                   files->n_files, err);
     if (status == MT_OK)
         status = rename_files(files, err);
     if (status == MT_OK)
