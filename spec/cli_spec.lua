@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 local cjson = require "cjson"
 local program = require "spec.program"
 
@@ -151,6 +152,21 @@ describe("moontide run", function()
   local started = io.open("started", "w") started:close()
   while not io.open "go" do end
   return true end)]], ':format "noop":option("checkpointLocation", "ckpt")')
+
+  it("shows its checkpoint while it runs", function()
+    folder:write("job.lua", BUSY)
+    local done = folder:shell [[
+"$PROGRAM" run job.lua 2>log & pid=$!
+until [ -e started ]; do sleep 0.01; done
+moontide ckpt show ckpt >shown
+kill -TERM $pid; touch go; wait $pid
+]]
+    assert.equal(0, done.code, folder:read "log")
+    local shown = folder:read "shown"
+    assert.truthy(shown:match "running +yes: pid %d+", shown)
+    assert.truthy(shown:match "last plan +batch 0, [^\n]* not committed", shown)
+    assert.truthy(shown:match "last commit +none", shown)
+  end)
 
   it("finishes the batch on a signal and starts no other", function()
     folder:write("job.lua", BUSY)

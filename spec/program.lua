@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 --- For specs: runs this very program on job files in a folder of its own.
 local M = {}
 

@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 --- `moontide ckpt show`: what a checkpoint says, for people.
 local cjson = require "cjson"
 
@@ -7,14 +8,20 @@ local function time(seconds)
   return os.date("!%Y-%m-%d %H:%M:%S UTC", seconds)
 end
 
---- An integer that came through JSON, with its thousands apart: 1,234,567.
-local function count(n)
-  local digits = ("%.0f"):format(n):reverse():gsub("(%d%d%d)(%d)", "%1,%2")
-  while digits:find "%d%d%d%d" do
-    digits = digits:gsub("(%d%d%d)(%d)", "%1,%2")
+--- A whole number with its thousands apart: 1,234,567.
+---@param n number
+---@return string
+function M.count(n)
+  local text = ("%.0f"):format(n)
+  local head = #text % 3
+  local groups = { text:sub(1, head) }
+  for at = head + 1, #text, 3 do
+    groups[#groups + 1] = text:sub(at, at + 2)
   end
-  return digits:reverse()
+  return (table.concat(groups, ","):gsub("^,", ""))
 end
+
+local count = M.count
 
 local function is(value)
   return value ~= nil and value ~= cjson.null
@@ -77,8 +84,9 @@ local function add_plan(add, show)
     plan.attempt, show.lastPlan > show.lastCommit and ", not committed" or ""))
   add("script", plan.bundle)
   for _, sink in ipairs(plan.sinks) do
-    add("sink", ("%s, marker: query %s, batch %d, digest %s"):format(sink, show.queryId,
-      show.lastPlan, plan.digest))
+    add("sink", sink)
+    add("", ("its marker: query %s, batch %d"):format(show.queryId, show.lastPlan))
+    add("", ("            digest %s"):format(plan.digest))
   end
 end
 

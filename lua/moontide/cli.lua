@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: Apache-2.0
 --- The command line: what `moontide` does with its arguments, and its exit code.
 local argparse = require "argparse"
 local host = require "moontide._host"

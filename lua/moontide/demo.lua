@@ -1,5 +1,7 @@
+-- SPDX-License-Identifier: Apache-2.0
 --- `moontide demo`: a Kafka and a producer inside this process, the job on them, and a look at
 --- what it wrote.
+local count = require("moontide.ckpt").count
 local host = require "moontide._host"
 
 local M = {}
@@ -8,15 +10,6 @@ local PARTITIONS = 2
 local BATCH_MS = 1000
 local SPARE_MS = 10000 -- to read the last rows in, after the producer is done
 local SHOWN = 10 -- rows of the result
-
-local function count(n)
-  local text = ("%d"):format(n)
-  local found
-  repeat
-    text, found = text:gsub("^(%d+)(%d%d%d)", "%1,%2")
-  until found == 0
-  return text
-end
 
 local function say(format, ...)
   print(format:format(...))

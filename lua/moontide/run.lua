@@ -54,9 +54,8 @@ function M.bind(steps, schema)
   return stages, schema
 end
 
-local function note(run, i, stage, came, went, count)
+local function note(run, i, came, went, count)
   local slot = run.steps[i]
-  slot.name = stage.name
   slot["in"], slot.out = came, went
   slot.filtered, slot.malformed, slot.made = count.filtered, count.malformed, 0
 end
@@ -64,11 +63,12 @@ end
 local function all_stages(run, stages, batch)
   for i, stage in ipairs(stages) do
     local count = { filtered = 0, malformed = 0 }
+    run.steps[i - 1].name, run.n_steps = stage.name, i -- for who asks where it hangs
     local ok, out = pcall(stage.op, batch, run, count)
     local came = batch.array.length
     C.mt_batch_release(batch)
     if not ok then error(out, 0) end
-    note(run, i - 1, stage, came, out.array.length, count)
+    note(run, i - 1, came, out.array.length, count)
     batch = out
   end
   return batch

@@ -1,0 +1,84 @@
+-- SPDX-License-Identifier: Apache-2.0
+local cjson = require "cjson"
+local ckpt = require "moontide.ckpt"
+
+--- What the core says of a checkpoint; `changes` over a committed batch 41.
+local function show(changes)
+  local plan = {
+    batchId = 41,
+    digest = ("d"):rep(64),
+    bundle = ("b"):rep(64),
+    batchTimeUs = 1795990694004000,
+    attempt = 1,
+    sinks = { "parquet /data/paid" },
+    sources = { { name = "orders", ["end"] = { orders = { ["0"] = 1234567, ["2"] = 7, ["10"] = 0 } } } },
+  }
+  local said = {
+    checkpoint = "/data/paid.checkpoint",
+    queryId = "1a73d1b6",
+    lastPlan = 41,
+    lastCommit = 41,
+    plan = plan,
+    committedPlan = plan,
+    commit = {
+      committedAtMs = 1795990694101,
+      rowsRead = 1000,
+      sinks = { { sink = "parquet /data/paid", stored = 940 } },
+    },
+    store = { running = false },
+  }
+  for key, value in pairs(changes or {}) do
+    said[key] = value
+  end
+  return ckpt.text(said)
+end
+
+local function contains(text, ...)
+  for _, part in ipairs { ... } do
+    assert.truthy(text:find(part, 1, true), ("no %q in:\n%s"):format(part, text))
+  end
+end
+
+describe("ckpt show", function()
+  it("says where a query is, partitions in their order", function()
+    local text = show()
+    contains(text, "last commit  batch 41, 2026-11-29 22:18:14 UTC", "1,000 rows read",
+      "940 rows stored by parquet /data/paid", "running      no",
+      [[
+             orders[0]  1,234,567
+             orders[2]  7
+             orders[10]  0
+]], "goes on with batch 42")
+  end)
+
+  it("says what the sink was told to remember", function()
+    contains(show(), "its marker: query 1a73d1b6, batch 41", "digest " .. ("d"):rep(64))
+  end)
+
+  it("says what becomes of a batch that is not committed", function()
+    local text = show { lastCommit = 40 }
+    contains(text, "last commit  batch 40", "last plan    batch 41", "not committed",
+      "finishes batch 41")
+  end)
+
+  it("says who runs it", function()
+    contains(show { store = { running = true, owner = "pid 7 on host" } }, "running      yes: pid 7 on host")
+  end)
+
+  it("shows a checkpoint in which nothing happened yet", function()
+    local text = show { lastPlan = -1, lastCommit = -1, plan = cjson.null, commit = cjson.null,
+      committedPlan = cjson.null }
+    contains(text, "last commit  none", "last plan    none", "goes on with batch 0")
+  end)
+
+  it("shows a position that is not of Kafka as it is", function()
+    local source = { name = "numbers", ["end"] = 3 }
+    contains(show { committedPlan = { sources = { source } } }, "next to read from numbers", "3")
+  end)
+
+  it("sets thousands apart", function()
+    for n, text in pairs { [0] = "0", [999] = "999", [1000] = "1,000", [1234567] = "1,234,567" } do
+      assert.equal(text, ckpt.count(n))
+    end
+  end)
+end)

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * job_test.c - a job file as the engine sees it: run, again, and from a fresh state. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "script/script_int.h"
+#include "sink/sink.h"
+#include "source/source.h"
+
+/* Numbers its rows by a variable of the script, which lives as long as its state. */
+static const char COUNTING[] = "local mt = require 'moontide'\n"
+                               "local seen = 0\n"
+                               "local numbers = mt.memoryStream 'n BIGINT'\n"
+                               "numbers:addData { { n = 7 }, { n = 8 } }\n"
+                               "return numbers:map('n BIGINT, seen BIGINT', function(row)\n"
+                               "  seen = seen + 1\n"
+                               "  return { n = row.n, seen = seen }\n"
+                               "end).writeStream:format 'noop':queryName 'counting'\n";
+
+static char dir[] = "/tmp/moontide-job-XXXXXX", file[64];
+static struct mt_pairs set;
+static struct mt_watch watch;
+static struct mt_script_job *job;
+static struct mt_query_settings settings;
+static struct mt_step_count steps[8];
+static struct mt_batch input;
+static struct mt_error err;
+
+static void write_job(const char *text)
+{
+    FILE *out = fopen(file, "w");
+    assert_non_null(out);
+    fputs(text, out);
+    fclose(out);
+}
+
+static void read_rows(void)
+{
+    struct mt_source *source = settings.sources[0];
+    struct mt_ends ends = {0};
+    char *start;
+    assert_int_equal(source->type->resolve_start(source, 0, &start, &err), MT_OK);
+    assert_int_equal(source->type->available(source, start, MT_REACH_LATEST, 0, &ends, &err),
+                     MT_OK);
+    assert_int_equal(source->type->read(source, start, ends.end, NULL, 0, &input, &err), MT_OK);
+    mt_ends_clear(&ends);
+    free(start);
+}
+
+static void load(const char *text)
+{
+    write_job(text);
+    if (mt_script_job_open(file, &set, &watch, &job, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    mt_script_job_settings(job, &settings);
+    read_rows();
+}
+
+static enum mt_status run(struct mt_batch *output)
+{
+    struct mt_run batch = {
+        .inputs = &input, .n_inputs = 1, .steps = steps, .max_steps = settings.max_steps};
+    enum mt_status status = settings.job.run(settings.job.self, &batch, &err);
+    *output = batch.output;
+    return status;
+}
+
+/* What the script numbered the last row. */
+static int64_t run_and_ask_seen(void)
+{
+    struct mt_batch output;
+    if (run(&output) != MT_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(output.array.length, 2);
+    const int64_t *seen = output.array.children[1]->buffers[1];
+    int64_t last = seen[1];
+    mt_batch_release(&output);
+    return last;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    strcpy(dir + strlen(dir) - 6, "XXXXXX");
+    assert_non_null(mkdtemp(dir));
+    snprintf(file, sizeof file, "%s/job.lua", dir);
+    mt_watch_init(&watch);
+    err = (struct mt_error){0};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    mt_batch_release(&input);
+    mt_source_free(settings.sources[0]);
+    mt_sink_free(settings.sink);
+    free(settings.sources);
+    mt_script_job_close(job);
+    mt_watch_deinit(&watch);
+    unlink(file);
+    rmdir(dir);
+    return 0;
+}
+
+static void plan_says_what_the_job_declared(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    assert_string_equal(settings.name, "counting");
+    assert_string_equal(settings.sink->type->name, "noop");
+    assert_null(settings.checkpoint);
+    assert_int_equal(settings.max_steps, 1);
+    assert_int_equal(settings.trigger.kind, MT_TRIGGER_DEFAULT);
+    assert_non_null(strstr(settings.bundle, "seen = seen + 1"));
+    char hash[65];
+    mt_sha256_hex(settings.bundle, strlen(settings.bundle), hash);
+    assert_string_equal(settings.bundle_hash, hash);
+}
+
+static void variables_outlive_a_batch_but_not_a_reset(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    assert_int_equal(run_and_ask_seen(), 2);
+    assert_int_equal(run_and_ask_seen(), 4);
+    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_OK);
+    assert_int_equal(run_and_ask_seen(), 2);
+    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_OK);
+    assert_int_equal(run_and_ask_seen(), 2);
+    assert_int_equal(mt_script_job_rows(job), 8);
+}
+
+static void file_changed_before_a_retry_stops_the_query(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    char changed[sizeof COUNTING + 20];
+    snprintf(changed, sizeof changed, "%s-- mended\n", COUNTING);
+    write_job(changed);
+    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_FATAL);
+    assert_int_equal(err.class_, MT_CLASS_JOB);
+    assert_non_null(strstr(err.text, "job.lua"));
+    assert_non_null(strstr(err.text, "start the query again"));
+}
+
+static void file_that_no_longer_loads_stops_the_query(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    write_job("return = 1\n");
+    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_FATAL);
+    assert_int_equal(err.class_, MT_CLASS_JOB);
+    assert_non_null(strstr(err.text, "to retry its batch: "));
+    assert_non_null(strstr(err.text, "job.lua:1: "));
+}
+
+static void failing_function_has_its_class_and_its_row(void **state)
+{
+    (void)state;
+    load("local mt = require 'moontide'\n"
+         "local numbers = mt.memoryStream 'n BIGINT'\n"
+         "numbers:addData { { n = 7 }, { n = 8 } }\n"
+         "return numbers:filter(function(row)\n"
+         "  if row.n == 8 then error 'eight' end\n"
+         "  return true\n"
+         "end).writeStream:format 'noop'\n");
+    struct mt_batch output;
+    assert_int_not_equal(run(&output), MT_OK);
+    assert_int_equal(err.class_, MT_CLASS_SCRIPT);
+    assert_non_null(strstr(err.text, "job.lua:5"));
+    assert_non_null(strstr(err.text, "eight"));
+    assert_null(output.array.release);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(plan_says_what_the_job_declared, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(variables_outlive_a_batch_but_not_a_reset, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(file_changed_before_a_retry_stops_the_query, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(file_that_no_longer_loads_stops_the_query, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(failing_function_has_its_class_and_its_row, set_up,
+                                        tear_down),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
