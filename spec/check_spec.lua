@@ -109,4 +109,13 @@ return s:select "m"
     local facts = facts_of((GOOD:gsub('"localhost:9"', 'mt.secret "SERVERS"')), { SERVERS = "hidden:9092" })
     assert.equal("***", facts.source.options["kafka.bootstrap.servers"])
   end)
+
+  it("finds no fault in the project's own jobs and examples", function()
+    local files = io.popen "ls jobs/*.lua examples/*.lua"
+    for file in files:lines() do
+      local facts = support.with_globals(function() return check.facts(file, {}) end)
+      assert.same({ file, {} }, { file, facts.errors })
+    end
+    files:close()
+  end)
 end)
