@@ -2,10 +2,12 @@
  *
  * files_int.h - the parts of the file sink:
  *
- *   files_sink      the eight functions, and the order of a commit
+ *   files_sink      the eight functions
+ *   files_recover   what a start finds, and clears
+ *   files_commit    how a batch becomes visible
  *   files_layout    which rows go into which folder
  *   files_data      one Parquet file under a name that readers skip
- *   files_pending   what an attempt is about to make visible, and clearing up after one
+ *   files_pending   what an attempt is about to make visible
  *   files_log       _spark_metadata: the path's own sequence of entries
  *   files_entry     one line of it
  *   files_disk      calls of the local disk that survive power loss, or say why not
@@ -165,8 +167,36 @@ enum mt_status files_pending_remove(struct files_pending *pending, struct mt_err
 enum mt_status files_pending_settle(struct files_pending *pending, const struct files_log *log,
                                     const char *table, struct mt_error *err);
 
-/* Every file in the table's folder and those under it named column=value. visit gets
- * the path and its last part; it returns false to stop. */
-typedef bool (*files_visit)(void *ctx, const char *path, const char *name);
-enum mt_status files_walk(const char *table, files_visit visit, void *ctx, struct mt_error *err);
+/* ---- the sink */
+
+struct files_sink {
+    struct mt_sink base;
+    char *path_option; /* base.path is its absolute form */
+    char *compression;
+    bool allow_other_queries;
+    struct files_layout layout;
+
+    /* of the query that recover named */
+    struct files_log log;
+    struct files_pending pending;
+    char tag[17];         /* of its temporary files */
+    bool log_folder_made; /* and durable, by this run */
+
+    /* the attempt that begin started */
+    bool open;
+    struct mt_sink_record given; /* rows: given to write so far */
+    int64_t rows_expected;
+    char attempt[37];
+    struct mt_pairs provenance; /* for the footers */
+    struct files_data *files;
+    int64_t n_files;
+};
+
+void files_set_query(struct files_sink *files, const char *query_id);
+void files_forget_query(struct files_sink *files);
+void files_forget_attempt(struct files_sink *files);
+enum mt_status files_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
+                             struct mt_error *err);
+enum mt_status files_commit(struct mt_sink *sink, struct mt_sink_record *record,
+                            struct mt_error *err);
 #endif

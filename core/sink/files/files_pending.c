@@ -12,7 +12,6 @@
  * The list is locked (flock) while its attempt lives: a second process with the same
  * checkpoint copied would else delete files that the first is about to log. Spark reads
  * only numbered entries in that folder and does not mind the list. */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -203,42 +202,4 @@ enum mt_status files_pending_settle(struct files_pending *pending, const struct 
         status = files_fail(err, errno, "locking", pending->path);
     close(fd);
     return status;
-}
-
-/* ---- walking through a table */
-
-static bool is_folder(const char *path, const struct dirent *entry)
-{
-    struct stat info;
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type == DT_DIR;
-    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-/* MT_RETRY: visit wants no more. */
-static enum mt_status walk(const char *folder, files_visit visit, void *ctx, struct mt_error *err)
-{
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return errno == ENOENT ? MT_OK : files_fail(err, errno, "listing", folder);
-    enum mt_status status = MT_OK;
-    for (struct dirent *entry; status == MT_OK && (errno = 0, entry = readdir(dir));) {
-        char *path = mt_format("%s/%s", folder, entry->d_name);
-        if (!is_folder(path, entry))
-            status = visit(ctx, path, entry->d_name) ? MT_OK : MT_RETRY;
-        else if (strchr(entry->d_name, '='))
-            status = walk(path, visit, ctx, err);
-        free(path);
-        errno = 0;
-    }
-    if (status == MT_OK && errno)
-        status = files_fail(err, errno, "listing", folder);
-    closedir(dir);
-    return status;
-}
-
-enum mt_status files_walk(const char *table, files_visit visit, void *ctx, struct mt_error *err)
-{
-    enum mt_status status = walk(table, visit, ctx, err);
-    return status == MT_RETRY ? MT_OK : status;
 }
