@@ -345,6 +345,8 @@ describe("memoryStream", function()
     assert.matches("n is INT and takes whole numbers, not the number 1.5",
       (fault_of(function() mt.memoryStream "n INT":addData { { n = 1.5 } } end)))
     assert.matches("addData takes a list of rows", (fault_of(function() mt.memoryStream "n INT":addData { n = 1 } end)))
+    assert.matches('column "a" is ARRAY<INT>; values of nested types cannot be made yet',
+      (fault_of(function() mt.memoryStream "a ARRAY<INT>":addData {} end)))
     assert.matches("row 1 is a number", (fault_of(function() mt.memoryStream "n INT":addData { 1 } end)))
   end)
 

@@ -40,6 +40,7 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
   local mistakes = {
     { "returns nothing", "local x = s", 3, "returned nothing; it returns its query" },
     { "returns a frame", "return s", 3, "returned a DataFrame; end it with .writeStream" },
+    { "returns a reader", "return mt.readStream", 3, "returned a DataStreamReader; it returns its query" },
     { "returns something else", "return 5", 3, "returned a number; it returns its query" },
     { "returns two queries", 'local w = s.writeStream:format "noop"\nreturn { w, w }', 4,
       "returned 2 queries; one query a file for now" },

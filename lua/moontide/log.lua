@@ -20,7 +20,8 @@ local function write(level, ...)
   end
   local parts = {}
   for i = 1, select("#", ...) do parts[i] = value.text((select(i, ...))) end
-  C.mt_log_text(level, (config.mask(table.concat(parts, "\t"))))
+  local text = config.mask(table.concat(parts, "\t")):gsub("%z", "\\0")
+  for line in (text .. "\n"):gmatch "([^\n]*)\n" do C.mt_log_text(level, line) end
 end
 
 --- A batch begins.

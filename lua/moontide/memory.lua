@@ -32,6 +32,11 @@ end
 
 local function check_rows(schema, rows)
   fault.expect("addData", rows, "table")
+  local nested = schema:nested()
+  if nested then
+    fault.raise(("addData: column %q is %s; values of nested types cannot be made yet"):format(nested.name,
+      nested.ddl))
+  end
   for i, row in ipairs(rows) do
     if type(row) ~= "table" then
       fault.raise(("addData: row %d is a %s; a row is a table of names"):format(i, type(row)))

@@ -32,7 +32,8 @@ local function expect_query(value)
   elseif value == nil then
     fault.raise "the job returned nothing; it returns its query: return df.writeStream…"
   end
-  fault.raise(("the job returned a %s; it returns its query: return df.writeStream…"):format(type(value)))
+  local what = getmetatable(value) and type(value) == "table" and tostring(value) or type(value)
+  fault.raise(("the job returned a %s; it returns its query: return df.writeStream…"):format(what))
 end
 
 --- The writers among what a job returned: one, or a list of one.
