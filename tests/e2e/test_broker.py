@@ -109,10 +109,9 @@ def test_wrong_credentials_are_an_error_that_names_the_broker(kafka, work):
     sasl = (kafka.directory / "sasl").read_text().strip()
     login = {"kafka.bootstrap.servers": sasl, "kafka.security.protocol": "SASL_PLAINTEXT",
              "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "bob"}
-    run = work.start(work.job("t", source={**login, "kafka.sasl.password": "wrong-word"}, trigger=None))
-    run.wait_for(lambda r: lines_with(r, "authentication"), 20, "a line about authentication")
-    run.kill()
-    assert "wrong-word" not in run.err()
+    done = work.run(work.job("t", source={**login, "kafka.sasl.password": "wrong-word"}, trigger=None), seconds=30)
+    assert done.code == SOURCE and sasl in done.err and "authentication" in done.err.lower(), repr(done)
+    assert "wrong-word" not in done.err
 
 
 # ---- data loss

@@ -8,19 +8,24 @@ import time
 
 import pytest
 
-from harness import (LONG, ROOT, Stream, assert_exactly_once, log_entries, logged_files, read_files, read_table)
+from harness import (LONG, MACHINE, ROOT, Stream, assert_exactly_once, log_entries, logged_files, read_files,
+                     read_table)
 
 STEPS = ':fromJson("value", "n BIGINT, part STRING, amount DOUBLE", { keep = { "partition", "offset", "value" } })'
 SIGKILLED = -9
 
 
-def named(call):
-    """The step names that the core passes to `call`, as the source text has them."""
-    found = set()
-    for path in sorted((ROOT / "core").rglob("*.c*")):
-        if path.stem not in ("step_kill", "step_none"):
-            found |= set(re.findall(call + r'\(\s*"([a-z_.]+)"', path.read_text()))
-    return sorted(found)
+def named(*calls):
+    """The step names that the core's sources pass to these calls: a new step is tested by itself."""
+    call = re.compile(r'\b(?:%s)\([^;]*?"([a-z]+\.[a-z_]+)"' % "|".join(calls), re.DOTALL)
+    texts = [p.read_text() for p in sorted((ROOT / "core").rglob("*.c")) if p.stem not in ("step_kill", "step_none")]
+    return sorted({name for text in texts for name in call.findall(text)} - NOT_YET)
+
+
+# Intent records are for queries with several sinks, which come later.
+NOT_YET = {"store.calls"}
+KILLS = named("mt_step", "mt_store_write")
+FAILS = named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync")
 
 
 def test_forty_kills_at_random_moments_lose_nothing_and_double_nothing(kafka, work):
@@ -76,7 +81,7 @@ def crash_job(work, topic):
 FIRST_KILLS = [None, "sink.written:2", "file.rename:2", "sink.committed:2"]
 
 
-@pytest.mark.parametrize("step", named("mt_step"))
+@pytest.mark.parametrize("step", KILLS)
 def test_a_kill_at_this_step_is_recovered_from(work, filled, step):
     topic, produced = filled
     job = crash_job(work, topic)
@@ -97,8 +102,12 @@ def test_a_kill_at_this_step_is_recovered_from(work, filled, step):
     assert reached, f"no run came by {step}"
 
 
+# Steps of a new checkpoint, not of a batch.
+ONCE = {s for s in KILLS if s.startswith("start.") or s in ("store.first", "store.meta", "store.built", "store.renamed")}
+
+
 @pytest.mark.parametrize("batch", [9, 10])
-@pytest.mark.parametrize("step", [s for s in named("mt_step") if not s.startswith("start.")])
+@pytest.mark.parametrize("step", [s for s in KILLS if s not in ONCE])
 def test_a_kill_around_the_compacted_entry_is_recovered_from(work, filled, step, batch):
     topic, produced = filled
     job = crash_job(work, topic)
@@ -109,14 +118,12 @@ def test_a_kill_around_the_compacted_entry_is_recovered_from(work, filled, step,
     assert sorted(log_entries(work.out)) == list(range(9, BATCHES))
 
 
-@pytest.mark.parametrize("step", named("mt_step_fails"))
+@pytest.mark.parametrize("step", FAILS)
 def test_a_full_disk_at_this_call_loses_nothing_and_says_so(work, filled, step):
     topic, produced = filled
     job = crash_job(work, topic)
-    failed = work.run(job, fail=f"{step}")
-    if failed.code == 0:  # only in recovery, or only for some batches
-        pytest.fail(f"no run came by {step}")
-    assert failed.code == 10, repr(failed)
-    assert "No space left on device" in failed.err or "disk" in failed.err, failed.err
+    failed = work.run(job, fail=step)
+    assert failed.code == MACHINE, f"no run came by {step}" if failed.code == 0 else repr(failed)
+    assert "No space left on device" in failed.err, failed.err
     work.run_ok(job)
     assert_exactly_once(read_table(work.out), produced)
