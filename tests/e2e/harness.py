@@ -6,6 +6,7 @@ Nothing here asks Moontide what it wrote. Rows come back through pyarrow, and wh
 count comes from the table's own log in Spark's format, read by the few lines below.
 """
 import json
+import logging
 import os
 import re
 import signal
@@ -18,7 +19,7 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from confluent_kafka import OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,6 +44,11 @@ def until(holds, seconds=30, what="", every=0.02):
 
 # ---- Kafka
 
+# What our own clients say of brokers that a test stops.
+quiet = logging.getLogger("kafka-clients")
+quiet.addHandler(logging.NullHandler())
+quiet.propagate = False
+
 
 class Kafka:
     """A broker of our own, or one that runs already."""
@@ -66,7 +72,7 @@ class Kafka:
 
     def client(self, kind, **config):
         if kind not in self.clients or config:
-            self.clients[kind] = kind({"bootstrap.servers": self.bootstrap, **config})
+            self.clients[kind] = kind({"bootstrap.servers": self.bootstrap, **config}, logger=quiet)
         return self.clients[kind]
 
     @property
@@ -120,7 +126,7 @@ class Kafka:
         assert self.producer.flush(120) == 0 and not failed, failed[:3]
 
     def watermarks(self, topic, partition=0):
-        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "watermarks"})
+        consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "watermarks"}, logger=quiet)
         try:
             return consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
         finally:
@@ -135,7 +141,7 @@ class Kafka:
     def messages(self, topic, isolation="read_uncommitted"):
         """Everything in the topic now: (partition, offset, key, value)."""
         consumer = Consumer({"bootstrap.servers": self.bootstrap, "group.id": "reader", "enable.partition.eof": True,
-                             "isolation.level": isolation, "enable.auto.commit": False})
+                             "isolation.level": isolation, "enable.auto.commit": False}, logger=quiet)
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, p, 0) for p in partitions])
         found, ended = [], set()
@@ -150,7 +156,7 @@ class Kafka:
         return sorted(found, key=lambda m: m[:2])
 
     def transactional(self, name, **config):
-        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name, **config})
+        producer = Producer({"bootstrap.servers": self.bootstrap, "transactional.id": name, **config}, logger=quiet)
         producer.init_transactions(30)
         return producer
 
@@ -170,7 +176,8 @@ class Stream(threading.Thread):
             self.rows[message.partition(), message.offset()] = message.value().decode()
 
     def run(self):
-        producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 2, "enable.idempotence": True})
+        producer = Producer({"bootstrap.servers": self.kafka.bootstrap, "linger.ms": 2, "enable.idempotence": True},
+                            logger=quiet)
         n = 0
         while not self.ended.wait(0.01):
             for _ in range(self.rate // 100):
