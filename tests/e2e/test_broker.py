@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A broker that is away, comes back, or no longer has what was planned."""
+import os
 import re
 import socket
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewPartitions
 
 from harness import DATA_LOSS, SOURCE, Kafka, Stream, Work, assert_exactly_once, read_table, until
@@ -11,9 +13,9 @@ from harness import DATA_LOSS, SOURCE, Kafka, Stream, Work, assert_exactly_once,
 PLACES = ':select("partition", "offset", "value")'
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A broker that the test may kill."""
+    """A broker that a test may kill, if it starts it again."""
     broker = Kafka(tmp_path_factory.mktemp("own-kafka")).start()
     yield broker
     broker.stop(kill=True)
@@ -189,14 +191,42 @@ def test_a_topic_deleted_and_created_anew_is_not_read_as_the_old_one(kafka, work
     assert sorted(values) == sorted([f"old {n}" for n in range(100)] + [f"new {n}" for n in range(rows)])
 
 
-def test_a_log_cut_below_the_planned_end_is_not_waited_for(kafka, work):
+def test_a_topic_made_anew_between_plan_and_replay_is_not_read_as_the_old_one(kafka, work):
     topic = kafka.topic()
     kafka.produce_values(topic, 0, [f"old {n}" for n in range(100)])
     job = work.job(topic, PLACES)
     assert work.run(job, kill="plan.after:0").code == -9
-    recreate(kafka, topic, ["new"] * 10)
+    recreate(kafka, topic, ["new"] * 300)
     done = work.run(job, seconds=30)
-    assert done.code == DATA_LOSS and topic in done.err and "100" in done.err, repr(done)
+    assert done.code == DATA_LOSS and topic in done.err and "anew" in done.err, repr(done)
+    assert not work.out.exists() or read_table(work.out).num_rows == 0
+
+
+@pytest.mark.parametrize("step", ["plan.after:0", "commit.after:0"], ids=["planned", "committed"])
+def test_a_log_cut_below_what_was_planned_or_read_is_not_waited_for(own, work, step):
+    topic = own.topic()
+    for n in range(10):  # a record batch each, so that the log can be cut between them
+        own.produce_values(topic, 0, [str(n)] * 10)
+    job = work.job(topic, PLACES, kafka=own)
+    assert work.run(job, kill=step).code == -9
+    own.stop(kill=True)
+    (log,) = own.directory.glob(f"1/data/{topic}-0/*.log")
+    os.truncate(log, log.stat().st_size // 2)
+    own.start()
+    kept = own.watermarks(topic)[1]
+    assert 0 < kept < 100
+    done = work.run(job, seconds=30)
+    assert done.code == DATA_LOSS, repr(done)
+    for word in (topic, str(kept), str(100 - kept), "cut"):
+        assert word in done.err, f"{word!r} is not in: {done.err}"
+    # Going on: what is left of the planned range, then what comes.
+    going_on = work.job(topic, PLACES, kafka=own, source={"failOnDataLoss": False})
+    work.run_ok(going_on)
+    own.produce_values(topic, 0, ["new"])
+    work.run_ok(going_on)
+    values = [v.decode() for v in read_table(work.out)["value"].to_pylist()]
+    read = 100 if step == "commit.after:0" else kept
+    assert sorted(values) == sorted([str(n) for n in range(read // 10) for _ in range(10)] + ["new"])
 
 
 def test_new_partitions_are_read_from_their_beginning(kafka, work):
@@ -206,6 +236,7 @@ def test_new_partitions_are_read_from_their_beginning(kafka, work):
     work.run_ok(job)
     kafka.admin.create_partitions([NewPartitions(topic, 3)])[topic].result(20)
     until(lambda: kafka.leaders(topic) == 3)
+    kafka.clients.pop(Producer)  # it knows of one partition
     kafka.produce(topic, [{"value": f"p{p}", "partition": p} for p in (1, 2)])
     work.run_ok(job)
     assert_exactly_once(read_table(work.out), {(0, 0): "a", (1, 0): "p1", (2, 0): "p2"})
