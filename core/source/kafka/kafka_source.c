@@ -8,6 +8,7 @@
  * already. After a restart there is only the plan, and `read` draws exactly that range.
  * Nothing is committed to Kafka and no consumer group is joined: positions are in the
  * checkpoint alone. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -79,6 +80,20 @@ static int64_t first_offset(const struct kafka *k, const struct kafka_partition 
                                                : wanted;
 }
 
+/* People who forget startingOffsets wonder where their rows are. */
+static void tell_skipped(const struct kafka *k)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < k->n_parts; i++)
+        if (k->parts[i]->in_range)
+            n += k->parts[i]->latest - k->parts[i]->earliest;
+    if (n > 0)
+        mt_log(MT_INFO,
+               "kafka: starting at latest: %" PRId64 " older records are skipped (startingOffsets "
+               "\"earliest\" would read them)",
+               n);
+}
+
 static enum mt_status kafka_resolve_start(struct mt_source *base, int64_t now_ms, char **start,
                                           struct mt_error *err)
 {
@@ -101,6 +116,8 @@ static enum mt_status kafka_resolve_start(struct mt_source *base, int64_t now_ms
                            first_offset(k, k->parts[i]));
     *start = mt_offsets_print(&offsets);
     mt_offsets_free(&offsets);
+    if (k->starting == RD_KAFKA_OFFSET_END && k->starting_at.n == 0)
+        tell_skipped(k);
     k->doubt_ms = 0;
     kafka_go_on(k);
     return MT_OK;
