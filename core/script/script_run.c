@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -207,8 +208,16 @@ struct screen {
     bool finished, broken;
 };
 
-/* "Waiting for data to arrive, 12 s": a line that the next one overwrites */
-static void show_waiting(struct screen *screen, int64_t now_ms)
+/* Characters a line of the terminal holds. */
+static int columns(int fd)
+{
+    struct winsize size;
+    return ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+/* "Waiting for data to arrive, 12 s": a line that the next one overwrites, so it must not be
+ * longer than the terminal is wide. */
+static void show_waiting(struct screen *screen, int width, int64_t now_ms)
 {
     if (!*screen->waiting && !*screen->shown)
         return;
@@ -217,9 +226,17 @@ static void show_waiting(struct screen *screen, int64_t now_ms)
         screen->since_ms = now_ms;
     }
     mt_buf_adds(&screen->pending, ERASE);
-    if (*screen->shown)
-        mt_buf_addf(&screen->pending, "%s, %lld s\r", screen->shown,
-                    (long long)(now_ms - screen->since_ms) / 1000);
+    if (!*screen->shown)
+        return;
+    char time[32];
+    int room =
+        width - 1 -
+        snprintf(time, sizeof time, ", %lld s", (long long)(now_ms - screen->since_ms) / 1000);
+    if (room < 3)
+        return;
+    bool cut = (int)strlen(screen->shown) > room;
+    mt_buf_addf(&screen->pending, "%.*s%s%s\r", cut ? room - 3 : room, screen->shown,
+                cut ? "..." : "", time);
 }
 
 static void write_some(struct screen *screen, struct run *run)
@@ -279,7 +296,7 @@ static void attend(struct run *run, struct screen *screen, int signal_fd)
         mt_log(MT_WARN, "%s", text);
     bool due = n == 0 || fds[1].revents;
     if (run->request->terminal && due && !screen->finished && !screen->pending.len)
-        show_waiting(screen, now_ms);
+        show_waiting(screen, columns(run->out_fd), now_ms);
 }
 
 static void attend_to_the_end(struct run *run, int signal_fd)
