@@ -32,7 +32,8 @@
 
 static inline char *new_folder(void)
 {
-    char *path = mt_strdup("/tmp/mt-sink-XXXXXX");
+    const char *under = getenv("TMPDIR");
+    char *path = mt_format("%s/mt-sink-XXXXXX", under ? under : "/tmp");
     if (!mkdtemp(path))
         abort();
     return path;
