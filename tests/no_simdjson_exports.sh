@@ -4,7 +4,11 @@
 set -euo pipefail
 [ $# -gt 0 ] || { echo "usage: $0 BINARY..." >&2; exit 2; }
 for binary in "$@"; do
-  nm -D --defined-only "$binary" | grep simdjson && { echo "$binary exports simdjson" >&2; exit 1; }
-  nm -D --undefined-only "$binary" | grep simdjson && { echo "$binary takes simdjson from outside" >&2; exit 1; }
-  nm "$binary" | grep -q mt_simdjson || { echo "$binary has no simdjson of ours, or is stripped" >&2; exit 1; }
+  symbols=$(nm -D "$binary")
+  if grep simdjson <<<"$symbols"; then
+    echo "$binary exports simdjson, or takes it from outside" >&2
+    exit 1
+  fi
+  symbols=$(nm "$binary")
+  grep -q mt_simdjson <<<"$symbols" || { echo "$binary holds no simdjson of ours" >&2; exit 1; }
 done
