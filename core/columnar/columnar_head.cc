@@ -8,6 +8,8 @@
 #include <arrow/io/file.h>
 #include <parquet/arrow/reader.h>
 
+#include <algorithm>
+
 #include "columnar_int.h"
 
 static bool is_ours(const arrow::DataType &type)

@@ -7,6 +7,7 @@
  * place of the last records and what it meant, known field or not; a key that differs
  * is looked up. Values go straight into the columns; what a record has written is taken
  * back when it turns out to be malformed further on. */
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 

@@ -14,6 +14,7 @@
 #include <parquet/arrow/writer.h>
 #include <parquet/metadata.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
