@@ -64,7 +64,8 @@ struct byte_stream final : arrow::io::OutputStream {
     bool closed_ = false;
 };
 
-struct mt_parquet_writer {
+struct [[gnu::visibility("hidden")]] mt_parquet_writer
+{
     std::shared_ptr<arrow::Schema> schema;
     std::shared_ptr<arrow::KeyValueMetadata> metadata;
     parquet::WriterProperties::Builder properties;
