@@ -51,10 +51,10 @@ static void years_of_batches_do_not_grow_the_file(void **unused)
 {
     (void)unused;
     struct mt_store *store = open_sized(1 << 20, 5);
-    for (int64_t id = 0; id < 1000; id++)
+    for (int64_t id = 0; id < 500; id++)
         put_padded(store, id, (size_t)(id * 7919 % 80000));
     int64_t settled = size_of(in_dir("data.mdb"));
-    for (int64_t id = 1000; id < 3000; id++)
+    for (int64_t id = 500; id < 1500; id++)
         put_padded(store, id, (size_t)(id * 7919 % 80000));
     assert_true(map_bytes(store) <= 8 << 20);
     assert_true(size_of(in_dir("data.mdb")) <= settled + settled / 2);
@@ -143,7 +143,7 @@ static void a_reader_that_died_does_not_keep_old_pages(void **unused)
     for (int64_t id = 200; id < 320; id++) /* past the next look for the dead */
         put_padded(store, id, 20000);
     int64_t after_look = size_of(in_dir("data.mdb"));
-    for (int64_t id = 320; id < 1000; id++)
+    for (int64_t id = 320; id < 700; id++)
         put_padded(store, id, 20000);
     assert_true(size_of(in_dir("data.mdb")) <= after_look + before);
     mt_store_close(store);
