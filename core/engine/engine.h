@@ -12,10 +12,11 @@
 struct mt_source;
 struct mt_sink;
 
-/* Rows through one step of the job. in = out + every cause but made. */
+/* Rows through one step of the job: in + made = out + filtered + malformed. */
 struct mt_step_count {
     const char *name; /* "fromJson", "filter", ...; borrowed for the run */
     int64_t in, out, filtered, malformed, made;
+    int64_t nulled; /* of out: malformed records that were kept, with nulls */
 };
 
 /* One batch as the job sees it. */

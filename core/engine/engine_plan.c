@@ -69,8 +69,8 @@ char *plan_to_json(const struct mt_query *query)
 static enum mt_status bad_plan(struct mt_error *err, const char *what)
 {
     return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-                   "the checkpoint's last plan cannot be read: %s; restore a copy made by "
-                   "`moontide ckpt backup`, or start with a new checkpoint",
+                   "the checkpoint's last plan cannot be read: %s; put back a copy of the "
+                   "folder, or use a new checkpoint and a new path",
                    what);
 }
 
@@ -136,11 +136,11 @@ static json_t *steps_json(const struct mt_run *run)
     json_t *steps = json_array();
     for (int64_t i = 0; i < run->n_steps; i++) {
         const struct mt_step_count *s = &run->steps[i];
-        json_array_append_new(steps,
-                              json_pack("{s:s, s:I, s:I, s:I, s:I, s:I}", "step", s->name, "in",
-                                        (json_int_t)s->in, "out", (json_int_t)s->out, "filtered",
-                                        (json_int_t)s->filtered, "malformed",
-                                        (json_int_t)s->malformed, "made", (json_int_t)s->made));
+        json_array_append_new(
+            steps, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "step", s->name, "in",
+                             (json_int_t)s->in, "out", (json_int_t)s->out, "filtered",
+                             (json_int_t)s->filtered, "malformed", (json_int_t)s->malformed, "made",
+                             (json_int_t)s->made, "nulled", (json_int_t)s->nulled));
     }
     return steps;
 }

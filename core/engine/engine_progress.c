@@ -195,6 +195,15 @@ static int64_t lag_of(const struct mt_query *query)
     return lag;
 }
 
+/* Malformed records of the batch, dropped or kept with nulls. */
+static int64_t malformed_of(const struct mt_run *run)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < run->n_steps; i++)
+        n += run->steps[i].malformed + run->steps[i].nulled;
+    return n;
+}
+
 static char *progress_line(const struct mt_query *query, const struct figures *f)
 {
     char a[32], b[32], c[32], d[32];
@@ -203,7 +212,9 @@ static char *progress_line(const struct mt_query *query, const struct figures *f
     mt_buf_addf(&buf, "batch %-5lld %9s rows in %9s out %7s rows/s", (long long)query->plan.id,
                 grouped(f->rows, a), grouped(query->stored.rows, b),
                 short_rate(f->processed_rate, c));
-    int64_t lag = lag_of(query);
+    int64_t malformed = malformed_of(&query->run), lag = lag_of(query);
+    if (malformed > 0)
+        mt_buf_addf(&buf, "  %s malformed", grouped(malformed, d));
     if (lag >= 0)
         mt_buf_addf(&buf, "  lag %s", grouped(lag, d));
     mt_buf_addf(&buf, "  %lld ms (fetch %lld, plan %lld, run+write %lld, commit %lld)%s",

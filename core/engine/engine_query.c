@@ -117,6 +117,15 @@ static bool run_is_over(const struct mt_query *query)
            (query->max_batches > 0 && query->done_batches >= query->max_batches);
 }
 
+/* A run that ended without a word would look like one that failed. */
+static void say_if_idle(const struct mt_query *query)
+{
+    if (query->done_batches == 0 && query->committed >= 0)
+        mt_log(MT_INFO, "nothing new to read since batch %lld", (long long)query->committed);
+    else if (query->done_batches == 0)
+        mt_log(MT_INFO, "nothing to read yet");
+}
+
 static enum mt_status phase_trigger(struct mt_query *query, int64_t now_ms, int64_t *at_ms)
 {
     if (run_is_over(query)) {
@@ -125,6 +134,7 @@ static enum mt_status phase_trigger(struct mt_query *query, int64_t now_ms, int6
     }
     switch (mt_trigger_ask(&query->trigger, &query->trigger_state, now_ms, at_ms)) {
     case MT_TRIGGER_END:
+        say_if_idle(query);
         query->phase = PHASE_ENDED;
         return MT_OK;
     case MT_TRIGGER_WAIT:

@@ -137,9 +137,8 @@ static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
 {
     struct plan *plan = &query->plan;
     if (strcmp(plan->bundle, query->bundle_hash) != 0)
-        mt_log(MT_INFO,
-               "batch %lld was planned by script %.12s and no sink holds it: script %.12s runs it",
-               (long long)plan->id, plan->bundle, query->bundle_hash);
+        mt_log(MT_INFO, "planned by script %.12s and held by no sink: script %.12s runs it",
+               plan->bundle, query->bundle_hash);
     memcpy(plan->bundle, query->bundle_hash, sizeof plan->bundle);
     plan->attempt++;
     char *json = plan_to_json(query);
@@ -156,11 +155,11 @@ enum mt_status recover_batch(struct mt_query *query, bool *holds, struct mt_erro
         return status;
     query->replayed = *holds;
     if (*holds) {
-        mt_log(MT_INFO, "batch %lld: %s holds it already (%lld rows); committing",
-               (long long)query->plan.id, query->sink->identity, (long long)query->stored.rows);
+        mt_log(MT_INFO, "%s holds it already (%lld rows); committing", query->sink->identity,
+               (long long)query->stored.rows);
         return MT_OK;
     }
-    mt_log(MT_INFO, "batch %lld was planned and not committed: running it again (attempt %lld)",
-           (long long)query->plan.id, (long long)query->plan.attempt + 1);
+    mt_log(MT_INFO, "planned and not committed: running it again (attempt %lld)",
+           (long long)query->plan.attempt + 1);
     return adopt_batch(query, err);
 }

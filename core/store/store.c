@@ -293,8 +293,8 @@ static enum mt_status not_a_checkpoint(const char *dir, struct mt_error *err)
         err, MT_FATAL, MT_CLASS_CHECKPOINT,
         "%s holds files and no data.mdb: it is not a checkpoint, or its data is gone. It is "
         "left as it is, since beginning anew would write every row again. Give "
-        "checkpointLocation an empty or a new folder, or put back a copy made by "
-        "`moontide ckpt backup`",
+        "checkpointLocation an empty or a new folder, or put back a copy of "
+        "what was there",
         dir);
 }
 

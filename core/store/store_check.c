@@ -96,12 +96,11 @@ enum mt_status mt_store_damaged(const char *dir, struct mt_error *err, const cha
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    return mt_fail(
-        err, MT_FATAL, MT_CLASS_CHECKPOINT,
-        "checkpoint %s is damaged: %s. Nothing was changed. Put back a copy made by "
-        "`moontide ckpt backup` (one that is too old is noticed by the destination's own "
-        "record of batches), or use a new checkpoint",
-        dir, what);
+    return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                   "checkpoint %s is damaged: %s. Nothing was changed. Put back a copy of "
+                   "the folder (one that is too old is noticed by the destination's own "
+                   "record of batches), or use a new checkpoint and a new path",
+                   dir, what);
 }
 
 /* ---- the two meta pages */

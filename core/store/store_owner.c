@@ -169,8 +169,8 @@ enum mt_status mt_store_local_disk(const char *dir, struct mt_error *err)
             err, MT_FATAL, MT_CLASS_CHECKPOINT,
             "checkpoint %s: a checkpoint lives on a local disk, because a batch is "
             "committed by a write that is durable at once and by one process alone. Give "
-            "checkpointLocation a local folder; `moontide ckpt backup DIR FILE` makes a "
-            "copy of it for elsewhere, also while the query runs",
+            "checkpointLocation a local folder; while the query is stopped, that folder can be "
+            "copied elsewhere",
             dir);
     int code = statfs_above(dir, &fs);
     if (code != 0)
@@ -180,7 +180,7 @@ enum mt_status mt_store_local_disk(const char *dir, struct mt_error *err)
         return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
                        "checkpoint %s is on a network file system (%s), where locks and mapped "
                        "files are not safe. Give checkpointLocation a folder on a local disk; "
-                       "`moontide ckpt backup DIR FILE` makes a copy of it for elsewhere",
+                       "while the query is stopped, it can be copied elsewhere",
                        dir, name);
     return MT_OK;
 }

@@ -85,7 +85,8 @@ local function add_plan(add, show)
   add("script", plan.bundle)
   for _, sink in ipairs(plan.sinks) do
     add("sink", sink)
-    add("", ("its marker: query %s, batch %d"):format(show.queryId, show.lastPlan))
+    add("", ("%s: query %s, batch %d"):format(show.lastPlan > show.lastCommit and "the marker to look for there"
+      or "its marker", show.queryId, show.lastPlan))
     add("", ("            digest %s"):format(plan.digest))
   end
 end

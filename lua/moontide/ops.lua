@@ -11,7 +11,8 @@ local M = {}
 
 ---@class mt.Count rows through a step, by cause
 ---@field filtered integer
----@field malformed integer
+---@field malformed integer dropped
+---@field nulled integer malformed and kept
 
 ---@alias mt.Op fun(batch: ffi.cdata*, run: ffi.cdata*, count: mt.Count): ffi.cdata*
 
@@ -195,6 +196,7 @@ function make.fromJson(step, schema, out)
     for i = n_json, #out.fields - 1 do C.mt_array_share(base.array.children[i - n_json], arrays + i) end
     local made = with_columns(base, arrays, out)
     count.malformed = rows_of(batch) - rows_of(made)
+    count.nulled = tonumber(result.malformed) - count.malformed
     C.mt_batch_release(base)
     C.mt_json_result_clear(result)
     return made

@@ -54,7 +54,7 @@ function M.read(path)
   if not file then return nil, problem end
   local text, cause = file:read "*a"
   file:close()
-  return text, cause
+  return text, cause and path .. ": " .. cause
 end
 
 return M

@@ -57,12 +57,12 @@ end
 local function note(run, i, came, went, count)
   local slot = run.steps[i]
   slot["in"], slot.out = came, went
-  slot.filtered, slot.malformed, slot.made = count.filtered, count.malformed, 0
+  slot.filtered, slot.malformed, slot.nulled, slot.made = count.filtered, count.malformed, count.nulled, 0
 end
 
 local function all_stages(run, stages, batch)
   for i, stage in ipairs(stages) do
-    local count = { filtered = 0, malformed = 0 }
+    local count = { filtered = 0, malformed = 0, nulled = 0 }
     run.steps[i - 1].name, run.n_steps = stage.name, i -- for who asks where it hangs
     local ok, out = pcall(stage.op, batch, run, count)
     local came = batch.array.length

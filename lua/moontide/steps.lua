@@ -383,7 +383,7 @@ function M.from_json(schema, column, ddl, options)
     made.struct = fields:as_struct(made.as)
   end
   local reader, problem = M.json_reader(made)
-  if not reader then fault.raise("fromJson: " .. problem) end
+  if not reader then fault.raise(problem) end
   local out = json_schema(made, schema)
   if not out then return made end
   expect_distinct(out, made.as and "choose another name for as"

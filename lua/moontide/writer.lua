@@ -46,6 +46,15 @@ function Writer:format(name)
   return object.with(self, { _format = name:lower(), _at = fault.here() })
 end
 
+-- The sink itself knows which paths it takes.
+local function expect_local(name, value)
+  if name:lower() ~= "checkpointlocation" or not value:find "^%a[%w+.-]*://" or value:find "^[fF]ile:" then
+    return
+  end
+  fault.raise(("checkpointLocation is a folder on a local disk, not %s: a batch is committed by a write "
+    .. "that is durable at once and by one process alone"):format(value))
+end
+
 local PATHS = { path = true, checkpointlocation = true }
 
 --- Sets an option of the sink, or checkpointLocation.
@@ -55,6 +64,7 @@ local PATHS = { path = true, checkpointlocation = true }
 function Writer:option(name, value)
   if type(name) == "string" and PATHS[name:lower()] and type(value) == "string" then
     if value == "" then fault.raise(("option %q is empty"):format(name)) end
+    expect_local(name, value)
     value = paths.absolute(value)
   end
   return object.with(self, { _options = options.add(self._options, name, value) })

@@ -46,7 +46,7 @@ static void a_folder_with_other_files_is_refused_and_left_alone(void **unused)
     bool fresh;
     mkdir(dir, 0755);
     write_file(in_dir("orders.csv"), "1,2\n", 4);
-    expect_fatal(try_open(0, 0, &store, &fresh), MT_CLASS_CHECKPOINT, "ckpt backup");
+    expect_fatal(try_open(0, 0, &store, &fresh), MT_CLASS_CHECKPOINT, "put back a copy");
     assert_false(exists(in_dir("data.mdb")));
     assert_false(exists(in_dir("owner")));
     expect_fatal(mt_store_open_read(dir, &store, &err), MT_CLASS_CHECKPOINT, "not a checkpoint");
@@ -81,7 +81,7 @@ static void object_stores_and_network_disks_are_refused_by_name(void **unused)
     bool fresh;
     snprintf(dir, sizeof dir, "s3://bucket/checkpoint");
     expect_fatal(try_open(0, 0, &store, &fresh), MT_CLASS_CHECKPOINT, "local disk");
-    assert_non_null(strstr(err.text, "ckpt backup"));
+    assert_non_null(strstr(err.text, "can be copied elsewhere"));
     assert_string_equal(mt_store_network_name(0x6969), "NFS");
     assert_string_equal(mt_store_network_name(0xff534d42), "CIFS");
     assert_string_equal(mt_store_network_name(0xffffffffff534d42), "CIFS");
