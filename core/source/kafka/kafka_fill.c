@@ -247,11 +247,23 @@ static int64_t waiting_in(const struct kafka *k, const struct kafka_partition *p
  * first partitions do not use up every batch. */
 static void give_share(struct kafka *k, struct kafka_partition *p)
 {
-    double own = (double)waiting_in(k, p), all = 0;
-    for (size_t i = k->fill.at; i < k->n_parts; i++)
-        all += (double)waiting_in(k, k->parts[i]);
-    p->share = all > own ? (int64_t)((double)k->fill.bytes_left * (own / all)) : k->fill.bytes_left;
+    struct kafka_fill *fill = &k->fill;
+    if (fill->backlog < 0) {
+        fill->backlog = 0;
+        for (size_t i = 0; i < k->n_parts; i++)
+            fill->backlog += (double)waiting_in(k, k->parts[i]);
+    }
+    double own = (double)waiting_in(k, p), all = fill->backlog;
+    p->share = all > own ? (int64_t)((double)fill->bytes_left * (own / all)) : fill->bytes_left;
     p->shared = true;
+    fill->backlog = all > own ? all - own : 0;
+}
+
+static enum mt_status starve(struct kafka *k, const struct kafka_partition *p, int64_t now_ms)
+{
+    k->starved = true;
+    return kafka_wait(k, now_ms, "waiting for records of %s[%d] from offset %" PRId64 " on",
+                      p->topic->name, p->id, p->next);
 }
 
 /* An exact range does not come. */
@@ -264,9 +276,7 @@ static enum mt_status stuck(struct kafka *k, struct kafka_partition *p, int64_t 
     if (status != MT_OK)
         return status;
     k->fill.moved_ms = now_ms;
-    k->starved = true;
-    return kafka_wait(k, now_ms, "waiting for records of %s[%d] from offset %" PRId64 " on",
-                      p->topic->name, p->id, p->next);
+    return starve(k, p, now_ms);
 }
 
 /* p has no more ready and is not done. OK: leave it for this batch. RETRY: wait for it. */
@@ -275,14 +285,16 @@ static enum mt_status leave_or_wait(struct kafka *k, struct kafka_partition *p, 
 {
     struct kafka_fill *fill = &k->fill;
     bool stalled = now_ms - fill->moved_ms >= KAFKA_STALL_MS;
-    if (fill->exact) {
-        if (p->failed || stalled)
-            return stuck(k, p, now_ms, err);
-    } else {
-        k->must_check |= p->failed != 0 || (stalled && fill->reach != MT_REACH_ARRIVED);
+    if (fill->exact && (p->failed || stalled))
+        return stuck(k, p, now_ms, err);
+    if (!fill->exact &&
+        (p->failed || stalled || fill->stalled || fill->reach == MT_REACH_ARRIVED)) {
+        bool odd = p->failed || fill->reach != MT_REACH_ARRIVED;
+        if (odd && k->rows.n == 0)
+            starve(k, p, now_ms); /* in case the batch comes to nothing */
+        k->must_check |= odd;
         fill->stalled |= stalled;
-        if (p->failed || fill->stalled || fill->reach == MT_REACH_ARRIVED)
-            return MT_OK;
+        return MT_OK;
     }
     k->base.again_ms = now_ms + 100;
     return MT_RETRY;
@@ -307,6 +319,10 @@ enum mt_status kafka_fill_run(struct kafka *k, int64_t now_ms, struct mt_error *
             status = leave_or_wait(k, p, now_ms, err);
         if (status != MT_OK)
             return status;
+    }
+    if (k->starved && !k->must_check) {
+        k->starved = false;
+        kafka_go_on(k);
     }
     k->fill.state = KAFKA_FILL_CLOSED;
     return MT_OK;

@@ -82,6 +82,7 @@ struct kafka_fill {
     char *start, *end;   /* its texts; end is NULL while it is open and not exact */
     size_t at;           /* partitions before this one are done */
     int64_t bytes_left;
+    double backlog;   /* records that wait in partitions without a share; -1: not counted */
     int64_t moved_ms; /* when something came last */
     int64_t lost;     /* records that it goes on without */
     bool stalled;     /* nothing came: take what is there and close */

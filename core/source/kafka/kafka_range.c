@@ -382,6 +382,7 @@ static void open_fill(struct kafka *k, const char *start, const char *end, int64
     k->fill.start = mt_strdup(start);
     k->fill.end = end ? mt_strdup(end) : NULL;
     k->fill.bytes_left = bytes;
+    k->fill.backlog = -1;
     k->fill.moved_ms = now_ms;
 }
 

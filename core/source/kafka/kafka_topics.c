@@ -61,9 +61,14 @@ static bool comes_before(const struct kafka_partition *p, const struct kafka_top
 
 struct kafka_partition *kafka_partition_of(struct kafka *k, struct kafka_topic *topic, int32_t id)
 {
-    size_t i = 0;
-    while (i < k->n_parts && comes_before(k->parts[i], topic, id))
-        i++;
+    size_t i = 0, high = k->n_parts;
+    while (i < high) {
+        size_t middle = i + (high - i) / 2;
+        if (comes_before(k->parts[middle], topic, id))
+            i = middle + 1;
+        else
+            high = middle;
+    }
     if (i < k->n_parts && k->parts[i]->topic == topic && k->parts[i]->id == id)
         return k->parts[i];
     struct kafka_partition *p = mt_alloc(sizeof *p);
