@@ -11,7 +11,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-#pragma GCC visibility push(default) /* the room is compiled hidden; FFI looks these up */
 #endif
 
 /* ---- JSON text to columns (semantics: Spark's from_json) */
@@ -77,7 +76,6 @@ const char *mt_arrow_version(void);
 const char *mt_simdjson_version(void);
 
 #ifndef MT_CDEF
-#pragma GCC visibility pop
 #ifdef __cplusplus
 }
 #endif

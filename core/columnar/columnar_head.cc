@@ -98,8 +98,9 @@ static arrow::Status head(const char *path, int64_t limit, struct ArrowSchema *s
     return arrow::ExportRecordBatch(*ours, rows, schema);
 }
 
-enum mt_status mt_parquet_head(const char *path, int64_t limit, struct ArrowSchema *schema,
-                               struct ArrowArray *rows, int64_t *total, struct mt_error *err)
+MT_FACE enum mt_status mt_parquet_head(const char *path, int64_t limit, struct ArrowSchema *schema,
+                                       struct ArrowArray *rows, int64_t *total,
+                                       struct mt_error *err)
 {
     return mt_guarded(path, err, [&] {
         arrow::Status status = head(path, limit, schema, rows, total);
@@ -109,7 +110,7 @@ enum mt_status mt_parquet_head(const char *path, int64_t limit, struct ArrowSche
     });
 }
 
-const char *mt_arrow_version(void)
+MT_FACE const char *mt_arrow_version(void)
 {
     return arrow::GetBuildInfo().version_string.c_str();
 }

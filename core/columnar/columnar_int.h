@@ -10,6 +10,10 @@
 
 #include "columnar/columnar.h"
 
+/* A function of columnar.h: all else here is hidden, but these LuaJIT looks up in the
+ * executable. */
+#define MT_FACE extern "C" __attribute__((visibility("default")))
+
 /* Runs body, which returns a status, and turns what it throws into words. */
 template <class Body>
 static enum mt_status mt_guarded(const char *doing, struct mt_error *err, Body body) noexcept

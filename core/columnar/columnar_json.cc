@@ -351,9 +351,9 @@ static enum mt_status read_rows(struct mt_json_reader *reader, const struct mt_b
     return MT_OK;
 }
 
-enum mt_status mt_json_read(struct mt_json_reader *reader, const struct mt_batch *in,
-                            int32_t column, int64_t now_us, struct mt_json_result *out,
-                            struct mt_error *err)
+MT_FACE enum mt_status mt_json_read(struct mt_json_reader *reader, const struct mt_batch *in,
+                                    int32_t column, int64_t now_us, struct mt_json_result *out,
+                                    struct mt_error *err)
 {
     const struct ArrowArray *array = in->array.children[column];
     int64_t first = array->offset + in->array.offset;
@@ -373,7 +373,7 @@ enum mt_status mt_json_read(struct mt_json_reader *reader, const struct mt_batch
     return status;
 }
 
-void mt_json_result_clear(struct mt_json_result *result)
+MT_FACE void mt_json_result_clear(struct mt_json_result *result)
 {
     if (result->rows.release)
         result->rows.release(&result->rows);
@@ -424,9 +424,9 @@ static enum mt_status find_corrupt(struct mt_json_reader *reader, const char *na
     return MT_OK;
 }
 
-enum mt_status mt_json_reader_new(const struct ArrowSchema *schema, enum mt_json_mode mode,
-                                  const char *corrupt, struct mt_json_reader **out,
-                                  struct mt_error *err)
+MT_FACE enum mt_status mt_json_reader_new(const struct ArrowSchema *schema, enum mt_json_mode mode,
+                                          const char *corrupt, struct mt_json_reader **out,
+                                          struct mt_error *err)
 {
     return mt_guarded("fromJson", err, [&] {
         auto *reader = new mt_json_reader();
@@ -443,7 +443,7 @@ enum mt_status mt_json_reader_new(const struct ArrowSchema *schema, enum mt_json
     });
 }
 
-void mt_json_reader_free(struct mt_json_reader *reader)
+MT_FACE void mt_json_reader_free(struct mt_json_reader *reader)
 {
     if (!reader)
         return;
@@ -453,7 +453,7 @@ void mt_json_reader_free(struct mt_json_reader *reader)
     delete reader;
 }
 
-const char *mt_simdjson_version(void)
+MT_FACE const char *mt_simdjson_version(void)
 {
     return SIMDJSON_VERSION;
 }

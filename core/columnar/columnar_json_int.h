@@ -64,8 +64,7 @@ constexpr uint32_t JSON_SLOTS = 64;
 constexpr int JSON_MAX_DEPTH = 1000;  /* of nesting, and the next: Spark's limits */
 constexpr int JSON_MAX_DIGITS = 1000; /* of one number */
 
-struct [[gnu::visibility("hidden")]] mt_json_reader
-{
+struct mt_json_reader {
     const struct ArrowSchema *schema;
     enum mt_json_mode mode;
     int64_t corrupt; /* column that takes the text of malformed records; -1: none */

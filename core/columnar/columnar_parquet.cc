@@ -64,8 +64,7 @@ struct byte_stream final : arrow::io::OutputStream {
     bool closed_ = false;
 };
 
-struct [[gnu::visibility("hidden")]] mt_parquet_writer
-{
+struct mt_parquet_writer {
     std::shared_ptr<arrow::Schema> schema;
     std::shared_ptr<arrow::KeyValueMetadata> metadata;
     parquet::WriterProperties::Builder properties;
@@ -180,8 +179,8 @@ static arrow::Status write_batch(mt_parquet_writer *writer, const struct ArrowAr
     return writer->file->WriteRecordBatch(*batch);
 }
 
-enum mt_status mt_parquet_write(struct mt_parquet_writer *writer, const struct ArrowArray *array,
-                                struct mt_error *err)
+MT_FACE enum mt_status mt_parquet_write(struct mt_parquet_writer *writer,
+                                        const struct ArrowArray *array, struct mt_error *err)
 {
     return mt_guarded("cannot write Parquet", err, [&] {
         arrow::Status status = write_batch(writer, array);
@@ -200,8 +199,8 @@ static arrow::Status close_file(mt_parquet_writer *writer, int64_t *rows)
     return arrow::Status::OK();
 }
 
-enum mt_status mt_parquet_finish(struct mt_parquet_writer *writer, int64_t *rows,
-                                 struct mt_error *err)
+MT_FACE enum mt_status mt_parquet_finish(struct mt_parquet_writer *writer, int64_t *rows,
+                                         struct mt_error *err)
 {
     enum mt_status result = mt_guarded("cannot write Parquet", err, [&] {
         arrow::Status status = close_file(writer, rows);
@@ -211,7 +210,7 @@ enum mt_status mt_parquet_finish(struct mt_parquet_writer *writer, int64_t *rows
     return result;
 }
 
-void mt_parquet_discard(struct mt_parquet_writer *writer)
+MT_FACE void mt_parquet_discard(struct mt_parquet_writer *writer)
 {
     if (!writer)
         return;
@@ -291,10 +290,10 @@ static enum mt_status set_up(mt_parquet_writer *writer, const struct ArrowSchema
     return import_schema(schema, writer, err);
 }
 
-enum mt_status mt_parquet_writer_new(const struct ArrowSchema *schema,
-                                     const struct mt_parquet_settings *settings, mt_write_fn write,
-                                     void *ctx, struct mt_parquet_writer **out,
-                                     struct mt_error *err)
+MT_FACE enum mt_status mt_parquet_writer_new(const struct ArrowSchema *schema,
+                                             const struct mt_parquet_settings *settings,
+                                             mt_write_fn write, void *ctx,
+                                             struct mt_parquet_writer **out, struct mt_error *err)
 {
     return mt_guarded("cannot write Parquet", err, [&] {
         auto writer = std::make_unique<mt_parquet_writer>();
