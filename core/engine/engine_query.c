@@ -426,9 +426,18 @@ void mt_query_stop(struct mt_query *query)
     atomic_store(&query->stop, true);
 }
 
+/* Rows that come while the grid or a sink is waited for change nothing, and would wake
+ * again and again: only `available` and `read` take them off. */
+static bool waits_for_source(const struct mt_query *query)
+{
+    bool on_grid = query->trigger.kind == MT_TRIGGER_PROCESSING && query->trigger.interval_ms > 0;
+    return query->phase == PHASE_OPEN || query->phase == PHASE_ENDS || query->phase == PHASE_READ ||
+           (query->phase == PHASE_TRIGGER && !on_grid);
+}
+
 int mt_query_wake_fd(const struct mt_query *query)
 {
-    return query->n_sources == 1 ? query->sources[0]->wake_fd : -1;
+    return query->n_sources == 1 && waits_for_source(query) ? query->sources[0]->wake_fd : -1;
 }
 
 const char *mt_query_id(const struct mt_query *query)

@@ -198,6 +198,27 @@ static void test_stop_while_waiting_ends_at_once(void **state)
     bench_deinit(&bench);
 }
 
+/* Else rows that come before their tick would keep the thread spinning until it. */
+static void test_rows_do_not_wake_a_query_that_waits_for_its_tick(void **state)
+{
+    (void)state;
+    for (int on_grid = 0; on_grid < 2; on_grid++) {
+        struct bench bench;
+        bench_init(&bench, 30);
+        bench.settings.trigger = on_grid ? (struct mt_trigger){MT_TRIGGER_PROCESSING, 10000}
+                                         : (struct mt_trigger){MT_TRIGGER_DEFAULT, 0};
+        assert_int_equal(bench_open(&bench), MT_OK);
+        bench.source->base.wake_fd = 7; /* never looked at here */
+        enum mt_turn turn = MT_TURN_AGAIN;
+        int64_t at_ms;
+        while (bench.vault.n < 1 || turn != MT_TURN_WAIT)
+            assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err),
+                             MT_OK);
+        assert_int_equal(mt_query_wake_fd(bench.query), on_grid ? -1 : 7);
+        bench_deinit(&bench);
+    }
+}
+
 static void test_max_batches_ends_the_run(void **state)
 {
     (void)state;
@@ -317,6 +338,7 @@ int main(void)
         cmocka_unit_test(test_account_that_does_not_add_up_stops_before_the_sink),
         cmocka_unit_test(test_other_digest_in_the_sink_is_fatal),
         cmocka_unit_test(test_stop_while_waiting_ends_at_once),
+        cmocka_unit_test(test_rows_do_not_wake_a_query_that_waits_for_its_tick),
         cmocka_unit_test(test_max_batches_ends_the_run),
         cmocka_unit_test(test_starting_options_count_once),
         cmocka_unit_test(test_killed_at_every_step_each_number_is_stored_once),
