@@ -104,7 +104,14 @@ local function to_date(field, v)
   return days or refuse(field, v, "\"YYYY-MM-DD\" (mt.date(ts) gives it)")
 end
 
+-- The largest DECIMAL(p,s) at scale s; its negative is the smallest.
+local function limit_of(field)
+  if not field.limit then field.limit = value.decimal_as(("9"):rep(field.precision), 38, 0) end
+  return field.limit.half
+end
+
 local function to_decimal(field, v)
+  if value.is_decimal(v) and v.scale == field.scale and value.is_within(v, limit_of(field)) then return v end
   local kind = type(v)
   if kind == "number" and v ~= math.floor(v) then
     misfit(field, ("%s is %s: the number %s may be rounded already; use decimal text"):format(field.name,
@@ -188,8 +195,9 @@ elseif v ~= false then to[@](v) end]],
   DATE = [[
 if v == nil or v == NULL then null[@](i)
 else W.c@[i] = day(v) or to[@](v) end]],
+  -- a decimal is not compared with nil: that would ask its metatable
   DECIMAL = [[
-if v == nil or v == NULL then null[@](i)
+if type(v) ~= "cdata" and (v == nil or v == NULL) then null[@](i)
 else local d = to[@](v) W.c@[2 * i] = d.half[0] W.c@[2 * i + 1] = d.half[1] end]],
 }
 
@@ -284,7 +292,11 @@ local function helpers(columns, W, fields, n)
     expect_room(C.mt_column_reserve(column, 0, more, core.err))
     point()
   end
-  return null, room, function(v) return convert(field, v) end, point
+  local function to(v)
+    local made = convert(field, v) -- no tail call: see value.lua
+    return made
+  end
+  return null, room, to, point
 end
 
 --- What builds columns of these fields from generated code.

@@ -48,25 +48,38 @@ function mt.memoryStream(ddl)
   return fault.guard(dataframe.flawed, memory.stream, ddl)
 end
 
-local function fields_of(v, what)
-  local fields = rows.fields_of(v)
-  if fields then
-    local names = {}
-    for i, field in ipairs(fields) do names[i] = field.name end
-    return names
-  end
-  return value.names(v) or fault.raise(("%s takes a row, or a STRUCT or MAP of one"):format(what))
+local orders = setmetatable({}, { __mode = "k" }) -- fields or shape -> names in order, and where each is
+
+local function order_of(names, key)
+  local order = { names = names, at = {} }
+  for i, name in ipairs(names) do order.at[name] = i end
+  orders[key] = order
+  return order
+end
+
+local function order_of_row(fields)
+  local names = {}
+  for i, field in ipairs(fields) do names[i] = field.name end
+  return order_of(names, fields)
+end
+
+-- A stateless iterator: a closure for each row would keep the row function from being compiled.
+local function next_field(walk, name)
+  local order = walk.order
+  local key = order.names[name == nil and 1 or order.at[name] + 1]
+  if key ~= nil then return key, walk.of[key] end
 end
 
 --- Walks names (or keys) and values in the order of the schema: `for name, v in mt.fields(row) do`.
----@param row mt.Row
----@return fun(): any, any
+---@param row mt.Row|table a row, or a STRUCT or MAP of one
 function mt.fields(row)
-  local names, i = fields_of(row, "mt.fields"), 0
-  return function()
-    i = i + 1
-    if i <= #names then return names[i], row[names[i]] end
+  local fields = rows.fields_of(row)
+  local order = orders[fields or row]
+  if not order then
+    local names = not fields and (value.names(row) or fault.raise "mt.fields takes a row, or a STRUCT or MAP of one")
+    order = fields and order_of_row(fields) or order_of(names, row)
   end
+  return next_field, { order = order, of = row }
 end
 
 --- A plain table with a copy of the row's values, to keep after the row's turn.

@@ -39,13 +39,30 @@ local function not_a_row(name, v)
   end
 end
 
+-- No tail calls: see value.lua.
+local function safe_pairs(t)
+  not_a_row("pairs", t)
+  local step, state, from = raw.pairs(t)
+  return step, state, from
+end
+
+local function safe_ipairs(t)
+  not_a_row("ipairs", t)
+  local step, state, from = raw.ipairs(t)
+  return step, state, from
+end
+
+local function safe_next(t, k)
+  not_a_row("next", t)
+  local key, v = raw.next(t, k)
+  return key, v
+end
+
 --- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and pairs, next and
 --- ipairs that refuse a row, which looks empty to them.
 function M.install()
   print, tostring, string.format = log.info, value.text, value.format -- luacheck: ignore
-  function pairs(t) not_a_row("pairs", t) return raw.pairs(t) end -- luacheck: ignore
-  function ipairs(t) not_a_row("ipairs", t) return raw.ipairs(t) end -- luacheck: ignore
-  function next(t, k) not_a_row("next", t) return raw.next(t, k) end -- luacheck: ignore
+  pairs, ipairs, next = safe_pairs, safe_ipairs, safe_next -- luacheck: ignore
 end
 
 -- ---- files

@@ -3,6 +3,11 @@
 --
 -- A number of Lua is exact up to 2^53; a 64-bit integer beyond is int64 cdata. LuaJIT's own
 -- tostring writes 14 digits and marks cdata with "LL"; what is printed here reads back equal.
+--
+-- Row functions call what is here, and they share it. When the JIT has given up on one row function
+-- and that runs interpreted, a helper gets hot by itself and is compiled by itself, which fails for
+-- a function that ends in a call (`return f(x)`): after some tries it is marked, and then no row
+-- function that calls it is compiled any more. So the helpers here end in a value.
 local core = require "moontide._core"
 local C = core.C
 
@@ -20,14 +25,17 @@ M.NULL = setmetatable({}, {
 })
 
 local function number_text(v)
-  if v == floor(v) and v >= -LIMIT and v <= LIMIT and v ~= 0 then return format("%d", v) end
-  local text = raw_tostring(v)
-  if tonumber(text) == v or v ~= v then return text end
-  for digits = 15, 17 do
-    text = format("%." .. digits .. "g", v)
-    if tonumber(text) == v then return text end
+  local shown
+  if v == floor(v) and v >= -LIMIT and v <= LIMIT and v ~= 0 then
+    shown = format("%d", v)
+    return shown
   end
-  return text
+  shown = raw_tostring(v)
+  if tonumber(shown) == v or v ~= v then return shown end
+  shown = format("%.15g", v)
+  if tonumber(shown) == v then return shown end
+  shown = format("%.16g", v)
+  return tonumber(shown) == v and shown or format("%.17g", v)
 end
 
 --- The value as text that reads back equal; `tostring` of a job.
@@ -35,11 +43,15 @@ end
 ---@return string
 function M.text(v)
   local kind = type(v)
-  if kind == "number" then return number_text(v) end
-  if kind == "cdata" and (core.istype(int64, v) or core.istype(uint64, v)) then
-    return (raw_tostring(v):gsub("U?LL$", ""))
+  local shown
+  if kind == "number" then
+    shown = number_text(v)
+  elseif kind == "cdata" and (core.istype(int64, v) or core.istype(uint64, v)) then
+    shown = raw_tostring(v):gsub("U?LL$", "")
+  else
+    shown = raw_tostring(v)
   end
-  return raw_tostring(v)
+  return shown
 end
 local text = M.text
 
@@ -66,12 +78,17 @@ end
 function M.format(fmt, ...)
   local spots = spots_of[fmt]
   if spots == nil then spots = type(fmt) == "string" and find_spots(fmt) end
-  if not spots then return format(fmt, ...) end
+  local shown
+  if not spots then
+    shown = format(fmt, ...)
+    return shown
+  end
   local n, values = select("#", ...), { ... }
   for _, at in ipairs(spots) do
     if at <= n then values[at] = text(values[at]) end
   end
-  return format(fmt, unpack(values, 1, n))
+  shown = format(fmt, unpack(values, 1, n))
+  return shown
 end
 
 -- ---- decimals
@@ -81,7 +98,8 @@ local Decimal = core.typeof "struct { uint64_t half[2]; int32_t scale; }"
 local printed = core.new "char[64]"
 
 local function decimal_text(d)
-  return core.string(printed, C.mt_decimal_print(d.half, d.scale, printed))
+  local shown = core.string(printed, C.mt_decimal_print(d.half, d.scale, printed))
+  return shown
 end
 
 --- Reads decimal text ("-12.50") with as many digits after the point as it has.
@@ -97,18 +115,20 @@ end
 
 -- A side of a comparison as a decimal; nil when it is not comparable at all. `level`: of the script.
 local function comparable(v, level)
+  local d
   if core.istype(Decimal, v) then return v end
   if type(v) == "number" then
     if v ~= floor(v) or v < -LIMIT or v > LIMIT then
       error(("a decimal does not compare with the number %s, which may be rounded; write it as text: %q")
         :format(text(v), text(v)), level)
     end
-    return M.decimal(format("%d", v))
+    d = M.decimal(format("%d", v))
+  elseif core.istype(int64, v) or core.istype(uint64, v) then
+    d = M.decimal(text(v))
+  elseif type(v) == "string" then
+    d = M.decimal(v) or error(("%q is not a decimal"):format(v), level)
   end
-  if core.istype(int64, v) or core.istype(uint64, v) then return M.decimal(text(v)) end
-  if type(v) == "string" then
-    return M.decimal(v) or error(("%q is not a decimal"):format(v), level)
-  end
+  return d
 end
 
 local function compare(a, b)
@@ -118,7 +138,8 @@ local function compare(a, b)
     if not x then other = a end
     error(("attempt to compare a decimal with %s"):format(other == nil and "nil" or type(other)), 3)
   end
-  return C.mt_decimal_compare(x.half, x.scale, y.half, y.scale)
+  local order = C.mt_decimal_compare(x.half, x.scale, y.half, y.scale)
+  return order
 end
 
 local function later()
@@ -154,6 +175,18 @@ function M.decimal_at(values, i, scale)
   return d
 end
 
+--- True when -limit <= v <= limit, both at v's scale.
+---@param v mt.Decimal
+---@param limit ffi.cdata* uint64_t[2], positive
+---@return boolean
+function M.is_within(v, limit)
+  if C.mt_decimal_compare(v.half, 0, limit, 0) > 0 then return false end
+  local negative = Decimal()
+  negative.half[0] = -limit[0]
+  negative.half[1] = -limit[1] - (limit[0] ~= 0 and 1 or 0)
+  return C.mt_decimal_compare(v.half, 0, negative.half, 0) >= 0
+end
+
 --- As DECIMAL(precision, scale) exactly, or nil and why not.
 ---@return mt.Decimal?, string?
 function M.decimal_as(v, precision, scale)
@@ -171,20 +204,22 @@ end
 
 --- A number within ±2^53, else the int64 itself.
 function M.integer(v)
-  if v >= -9007199254740992LL and v <= 9007199254740992LL then return tonumber(v) end
+  if v >= -9007199254740992LL and v <= 9007199254740992LL then v = tonumber(v) end
   return v
 end
 
 --- Decimal text of a 64-bit integer, or nil.
 ---@param digits string
----@return ffi.cdata*?
+---@return number|ffi.cdata*|nil
 function M.int64(digits)
   local sign, body = digits:match "^%s*([+-]?)0*(%d+)%s*$"
   if not body or #body > 19 then return nil end
   if #body == 19 and body > (sign == "-" and "9223372036854775808" or "9223372036854775807") then
     return nil
   end
-  local v = 0LL
+  local v = #body <= 15 and tonumber(sign .. body)
+  if v then return v end
+  v = 0LL
   for i = 1, #body do v = v * 10 - (body:byte(i) - 48) end
   return sign == "-" and v or -v
 end
@@ -201,7 +236,8 @@ end
 ---@param days integer since 1970
 ---@return string "YYYY-MM-DD"
 function M.day_text(days)
-  return core.string(printed, C.mt_date_print(days, printed))
+  local shown = core.string(printed, C.mt_date_print(days, printed))
+  return shown
 end
 
 local DAY = 86400 * 1000000
@@ -282,8 +318,8 @@ function M.timestamp(from)
       error(("mt.timestamp: unknown part %q"):format(text(key)), 2)
     end
   end
-  if from.year then return civil_micros(from) end
-  local sum
+  local sum = from.year and civil_micros(from) or nil
+  if sum then return sum end
   for unit, scale in pairs(UNITS) do
     if from[unit] then sum = (sum or 0) + floor(from[unit] * scale + 0.5) end
   end
@@ -320,9 +356,10 @@ local function list_bounds(array, row)
   return offsets[i], offsets[i + 1]
 end
 
-local function bytes_at(array, row)
+local function bytes_at(_, array, row)
   local from, to = list_bounds(array, row)
-  return core.string(core.cast("const char *", array.buffers[2]) + from, to - from)
+  local bytes = core.string(core.cast("const char *", array.buffers[2]) + from, to - from)
+  return bytes
 end
 
 local function fixed(ctype, convert)
@@ -347,13 +384,13 @@ readers = {
   BIGINT = fixed("const int64_t *", M.integer),
   FLOAT = fixed("const float *", same),
   DOUBLE = fixed("const double *", same),
-  STRING = function(_, array, row) return bytes_at(array, row) end,
-  BINARY = function(_, array, row) return bytes_at(array, row) end,
+  STRING = bytes_at, BINARY = bytes_at,
   DATE = fixed("const int32_t *", M.day_text),
   TIMESTAMP = fixed("const int64_t *", M.integer),
   DECIMAL = function(field, array, row)
     local values = core.cast("const uint64_t *", array.buffers[1])
-    return M.decimal_at(values, tonumber(array.offset) + row, field.scale)
+    local d = M.decimal_at(values, tonumber(array.offset) + row, field.scale)
+    return d
   end,
   STRUCT = function(field, array, row)
     local copy = setmetatable({}, struct_meta(field))
@@ -390,7 +427,8 @@ readers = {
 ---@param row integer
 function M.read(field, array, row)
   if M.is_null(array, row) then return nil end
-  return readers[field.type](field, array, row)
+  local v = readers[field.type](field, array, row)
+  return v
 end
 
 --- How many elements an ARRAY or MAP value has, nulls included.
