@@ -159,6 +159,19 @@ describe("after loading", function()
 end)
 
 describe("mt.conf", function()
+  it("gives in row functions what it gave before, and nothing new", function()
+    local folder = support.folder { ["job.lua"] = HEAD .. [[
+mt.conf("known", 1)
+late = function(name) return mt.conf(name, 2) end
+return s.writeStream:format "noop"]] }
+    support.with_globals(function()
+      support.free(require("moontide.job").load(folder .. "/job.lua", { set = { known = "7" } })[1])
+      assert.equal("7", tostring(_G.late "known"))
+      assert.matches('mt.conf "new" is first read while rows run', support.error_of(_G.late, "new"))
+    end)
+    _G.late = nil
+  end)
+
   it("reads --set, then the environment, then the default", function()
     assert.matches("HOME", "HOME")
     load(HEAD .. [[

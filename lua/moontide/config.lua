@@ -12,11 +12,17 @@ local M = {}
 local set = {}     -- from --set
 local read = {}    -- name -> value that conf gave
 local secrets = {} -- values to be masked
+local closed = false -- the job is loaded: what it consists of is settled
 
 --- Begins a job: values of --set; nothing was read yet.
 ---@param values table<string, string>
 function M.begin(values)
-  set, read, secrets = values, {}, {}
+  set, read, secrets, closed = values, {}, {}, false
+end
+
+--- The job is loaded: conf gives what it gave before, and nothing new.
+function M.close()
+  closed = true
 end
 
 --- What conf gave so far, as text.
@@ -60,6 +66,10 @@ end
 function M.conf(name, default)
   fault.expect("mt.conf: the name", name, "string")
   if default ~= nil then fault.expect("mt.conf: the default", default, "string or number or boolean") end
+  if closed and read[name] == nil then
+    fault.raise(("mt.conf %q is first read while rows run, and would not be kept with the job; "
+      .. "read it at the top of the file"):format(name))
+  end
   local text, from = find(name)
   local v = default
   if text ~= nil then v = typed(text, default, from) end

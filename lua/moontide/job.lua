@@ -163,6 +163,7 @@ function M.run(file, conf, finish)
   local result = protected(function() return finish(chunk()) end)
   loaded.chunk = nil
   job.closed = true
+  config.close()
   return result
 end
 

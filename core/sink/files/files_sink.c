@@ -129,9 +129,10 @@ static enum mt_status answer_conflict(const struct files_sink *files,
         snprintf(what, sizeof what, "holds it with other contents (digest %.12s, now %.12s)",
                  held->digest, batch->digest);
     return mt_fail(err, MT_OK, MT_CLASS_CHECKPOINT,
-                   "batch %" PRId64 ": %s %s: this checkpoint is older than the destination, or "
-                   "two processes run it",
-                   batch->batch_id, files->base.path, what);
+                   "%s %s: this checkpoint is older than the destination, or two processes run "
+                   "it. Put back the checkpoint of the last run, or use a new checkpoint and a "
+                   "new path",
+                   files->base.path, what);
 }
 
 /* An entry that a crash left visible may not be durable yet, and STORED says it is. */

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the pages say is what the program does: jobs in them are checked, the files of jobs/ and
+examples/ run on a real broker, commands exist, tables agree with the program's own."""
+import json
+import re
+import subprocess
+from datetime import datetime, timezone
+from decimal import Decimal
+
+import pytest
+
+from harness import JOB, MOONTIDE, ROOT, Kafka, lua, read_table, rows_of
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+JOB_FILES = sorted([*(ROOT / "jobs").glob("*.lua"), *(ROOT / "examples").glob("*.lua")])
+
+
+def page(name):
+    return (ROOT / name).read_text()
+
+
+def moontide(*words, cwd=ROOT):
+    return subprocess.run([MOONTIDE, *map(str, words)], capture_output=True, text=True, timeout=60, cwd=cwd)
+
+
+def blocks(language):
+    """(place, text) of every block of this language in the pages."""
+    for path in PAGES:
+        text = path.read_text()
+        for found in re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S):
+            line = text.count("\n", 0, found.start()) + 1
+            yield f"{path.relative_to(ROOT)}:{line}", found[1]
+
+
+def table(text, first, second=None):
+    """Rows of the Markdown table whose header begins with these cells."""
+    lines = text.splitlines()
+    for n, line in enumerate(lines):
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        if cells[:1] == [first] and (second is None or cells[1] == second):
+            rows = []
+            for row in lines[n + 2:]:
+                if not row.startswith("|"):
+                    break
+                rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]])
+            return rows
+    raise AssertionError(f"no table that begins with {first!r}, {second!r}")
+
+
+# ---- jobs
+
+
+@pytest.mark.parametrize("place, text", blocks("lua"), ids=lambda v: v if v.count("\n") == 0 else "")
+def test_every_job_in_the_pages_passes_check(tmp_path, place, text):
+    if not (re.search(r"require \"moontide\"", text) and re.search(r"^return ", text, re.M)):
+        pytest.skip("a fragment: a whole job requires moontide and returns its query")
+    (tmp_path / "job.lua").write_text(text)
+    done = moontide("check", "job.lua", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_job_of_the_readme_runs(kafka, work):
+    (text,) = [text for place, text in blocks("lua") if place.startswith("README")]
+    topic = kafka.topic(2)
+    kafka.produce(topic, ORDERS)
+    done = work.run_ok(text.replace('"orders"', lua(topic)), "--once", "--set", f"brokers={kafka.bootstrap}")
+    assert done.err == ""
+    paid = [o for o in map(json.loads, (m["value"] for m in ORDERS if m["value"].startswith("{"))) if o["amount"]]
+    assert rows_of(read_table(work.dir / "out/paid"), "user_id", "amount") == sorted(
+        (o["user_id"], float(o["amount"])) for o in paid)
+
+
+def order(id_, user, event, amount, ts, partition=0):
+    value = json.dumps({"order_id": id_, "user_id": user, "event": event, "amount": amount, "ts": ts})
+    return {"value": value, "partition": partition}
+
+
+# One after the other in one partition but for the last, so that offsets are known.
+ORDERS = [
+    order(1, "u1", "purchase", 19.9, "2026-11-29T23:59:59Z"),
+    order(2, "u15", "view", None, "2026-11-29T10:00:00Z"),
+    order(3, "u2", "view", None, "2026-11-30T00:00:00Z"),
+    {"value": "not JSON", "partition": 0},
+    order(4, "u1", "refund", 5, "2026-11-30T01:00:00.5Z", partition=1),
+]
+
+
+def utc(*parts):
+    return datetime(*parts, tzinfo=timezone.utc)
+
+
+def sees_paid_orders(work, done):
+    assert rows_of(read_table(work.out)) == [
+        (1, "u1", "purchase", 19.9, utc(2026, 11, 29, 23, 59, 59), 0, 0, "2026-11-29")]
+
+
+def sees_exact_money(work, done):
+    assert rows_of(read_table(work.out)) == [(1, Decimal("19.90"), utc(2026, 11, 29, 23, 59, 59))]
+
+
+def sees_corrupt_text(work, done):
+    assert rows_of(read_table(work.out)) == sorted(
+        [(1, 19.9, None, 0, 0), (2, None, None, 0, 1), (3, None, None, 0, 2), (None, None, "not JSON", 0, 3),
+         (4, 5.0, None, 1, 0)], key=lambda row: [(v is not None, v) for v in row])
+
+
+def sees_columns_renamed(work, done):
+    found = read_table(work.out)
+    assert found.column_names == ["partition", "offset", "arrived", "order_id", "ordered"]
+    assert rows_of(found, "partition", "offset", "order_id") == [
+        (0, 0, 1), (0, 1, 2), (0, 2, 3), (0, 3, None), (1, 0, 4)]
+    assert all(isinstance(at, datetime) for at in found["arrived"].to_pylist())
+
+
+def sees_folders(work, done):
+    folders = {str(p.parent.relative_to(work.out)) for p in work.out.rglob("*.parquet")}
+    none = "__HIVE_DEFAULT_PARTITION__"
+    assert folders == {"date=2026-11-29/event=purchase", "date=2026-11-29/event=view", "date=2026-11-30/event=view",
+                       "date=2026-11-30/event=refund", f"date={none}/event={none}"}
+    assert sorted(read_table(work.out)["order_id"].to_pylist(), key=str) == [1, 2, 3, 4, None]
+
+
+def cut(text):
+    """As the console shows a cell when nothing is said about truncate."""
+    return text if len(text) <= 20 else text[:17] + "..."
+
+
+def sees_text(*cells):
+    def look(work, done):
+        shown = [[cell.strip() for cell in line.strip("|").split("|")]
+                 for line in done.out.splitlines() if line.startswith("|")]
+        assert shown[1:] == [list(row) for row in cells], done.out
+    return look
+
+
+EXPECTED = {
+    "jobs/orders_to_parquet.lua": sees_paid_orders,
+    "examples/console.lua": sees_text(*((n, "NULL", m["value"]) for n, m in zip("01230", ORDERS))),
+    "examples/exact_money.lua": sees_exact_money,
+    "examples/filter_by_text.lua": sees_text(("u15", "view")),
+    "examples/folders.lua": sees_folders,
+    "examples/keep_corrupt.lua": sees_corrupt_text,
+    "examples/login.lua": sees_text(*((cut(m["value"]),) for m in ORDERS)),
+    "examples/rename_and_select.lua": sees_columns_renamed,
+    "examples/try_steps.lua": sees_text(("1", "19.90"), ("4", "1000.00")),
+}
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory):
+    """A broker of their own: the examples want its second listener, which asks for a password."""
+    directory = tmp_path_factory.mktemp("docs-kafka")
+    broker = Kafka(directory).start()
+    broker.sasl = (directory / "sasl").read_text().strip()
+    yield broker
+    broker.stop(kill=True)
+
+
+def test_every_job_and_example_is_known_here():
+    assert {str(f.relative_to(ROOT)) for f in JOB_FILES} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("file", JOB_FILES, ids=lambda f: f.name)
+def test_jobs_and_examples_do_what_they_say(brokers, work, file):
+    name = str(file.relative_to(ROOT))
+    assert len(file.read_text().splitlines()) < 40
+    assert f"moontide run {name}" in file.read_text(), "its head says how to run it"
+    topic = brokers.topic(2)
+    brokers.produce(topic, ORDERS)
+    sets = {"brokers": brokers.bootstrap, "topic": topic, "out": work.out}
+    if name == "examples/login.lua":
+        (work.dir / "password").write_text("bob-pw\n")
+        sets |= {"brokers": brokers.sasl, "user": "bob", "password": f"file:{work.dir}/password",
+                 "protocol": "SASL_PLAINTEXT", "mechanism": "PLAIN"}
+    words = [file, *(word for key, value in sets.items() for word in ("--set", f"{key}={value}"))]
+    assert moontide("check", *words).returncode == 0
+    done = work.command("run", *words, "--once").finish()
+    assert done.code == 0, repr(done)
+    EXPECTED[name](work, done)
+    assert "bob-pw" not in done.out + done.err
+
+
+# ---- commands
+
+
+def command_lines():
+    """Every `moontide …` and `scripts/…` that the pages tell people to type."""
+    for path in PAGES:
+        for code in re.findall(r"^```sh\n(.*?)^```$", path.read_text(), re.M | re.S):
+            for line in filter(None, (re.sub(r"\s+#.*", "", line).strip() for line in code.splitlines())):
+                yield path.name, line
+        for line in re.findall(r"`((?:moontide|scripts/|bench/)[^`\n]*)`", path.read_text()):
+            yield path.name, line
+
+
+@pytest.mark.parametrize("where, line", sorted(set(command_lines())), ids=lambda v: v)
+def test_every_command_line_in_the_pages_exists(where, line):
+    words = line.split()
+    if words[0] != "moontide":
+        assert (ROOT / words[0]).stat().st_mode & 0o100, f"{where} names {words[0]}"
+        return
+    flags = [re.sub(r"[\[\]…]", "", word) for word in words if re.match(r"\[?--", word)]
+    command = []
+    for word in words[1:]:
+        if not re.fullmatch(r"[a-z]+", word):
+            break
+        command.append(word)
+    done = moontide(*command, "--help")
+    assert done.returncode == 0, f"{where}: {line}: {done.stderr}"
+    missing = [flag for flag in flags if not re.search(rf"{flag}\b", done.stdout)]
+    assert not missing, f"{where}: {line}: --help does not know {missing}"
+
+
+def test_the_exit_codes_of_the_guide_are_those_of_the_core_and_of_help():
+    codes = {int(number) for number in re.findall(r"MT_CLASS_\w+ = (\d+)", page("core/base/base.h"))}
+    shown = {code for (code, _) in table(page("docs/guide.md"), "code")}
+    assert shown == {str(code) for code in codes} | {"130, 143"}
+    in_help = moontide("--help").stdout.split("Exit codes:")[1]
+    assert {int(n) for n in re.findall(r"(?:^|  ) ?(\d+)  \w", in_help, re.M)} == codes
+
+
+def test_help_names_every_command_and_nothing_hidden():
+    shown = re.findall(r"^   (\w+) +\w", moontide("--help").stdout.split("Commands:")[1].split("\n\n")[0], re.M)
+    assert shown == ["run", "demo", "check", "ckpt"]
+    guide = {row[0].split()[1] for row in table(page("docs/guide.md"), "command") if "--version" not in row[0]}
+    assert guide == set(shown)
+
+
+# ---- tables
+
+
+def sinks():
+    """Sinks of the program, by the reference that it writes from its own table."""
+    return re.findall(r'^## writeStream:format "(\w+)"$', page("docs/options.md"), re.M)
+
+
+def guarantee(tmp_path, sink):
+    (tmp_path / "job.lua").write_text(f'''local mt = require "moontide"
+return mt.memoryStream("a INT").writeStream:format "{sink}":queryName "q"
+  :option("checkpointLocation", "ckpt"){':option("path", "out")' if sink == "parquet" else ''}
+''')
+    done = moontide("check", "job.lua", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    return re.search(rf"^sink +{sink}, (.*)$", done.stdout, re.M)[1]
+
+
+@pytest.mark.parametrize("name, first, second", [("docs/guide.md", "format", "guarantee"),
+                                                 ("docs/exactly-once.md", "sink", "guarantee")],
+                         ids=["guide", "exactly-once"])
+def test_the_guarantees_are_those_that_check_prints(tmp_path, name, first, second):
+    said = {}
+    for cells in table(page(name), first, second):
+        said |= {sink: cells[1] for sink in re.findall(r"`(\w+)`", cells[0])}
+    assert said == {sink: guarantee(tmp_path, sink) for sink in sinks()}
+
+
+def test_the_page_of_options_is_what_the_program_writes():
+    done = moontide("options")
+    assert done.returncode == 0 and done.stdout == page("docs/options.md"), "run scripts/reference"
+
+
+def test_options_that_the_guide_names_are_there():
+    known = set(re.findall(r"^\| `([\w.*]+)` ", page("docs/options.md"), re.M)) | {"path"}
+    text = page("docs/guide.md").split("## Reading Kafka")[1].split("## Steps")[0]
+    named = {word for word in re.findall(r"`([a-z]+[A-Z]\w+)`", text)} - {"timestampType"}
+    assert named and named <= known, named - known
+
+
+def test_the_steps_of_the_guide_exist(tmp_path):
+    steps = {step for row in table(page("docs/guide.md"), "step") for step in re.findall(r"`(\w+)\(", row[0])}
+    assert {"fromJson", "map", "filter"} <= steps
+    (tmp_path / "job.lua").write_text('local s = require("moontide").memoryStream "a INT"\n' + "".join(
+        f"assert(type(s.{step}) == 'function')\n" for step in sorted(steps)) + 'return s.writeStream:format "noop"\n')
+    done = moontide("check", "job.lua", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_types_of_the_guide_are_those_that_the_core_knows(tmp_path):
+    text = page("docs/guide.md")
+    listed = re.search(r"DDL types of this version: (.*?)\. ", text, re.S)[1].replace("\n", " ").split(", ")
+    ddl = ", ".join(f"c{n} {name.replace('(p,s)', '(9,2)')}" for n, name in enumerate(listed))
+    job = ('local s = require("moontide").memoryStream "v STRING"\n'
+           'return s:fromJson("v", {}).writeStream:format "noop"\n')
+    (tmp_path / "job.lua").write_text(job.format(lua(ddl)))
+    assert moontide("check", "job.lua", cwd=tmp_path).returncode == 0
+    (tmp_path / "job.lua").write_text(job.format(lua("a NOSUCH")))
+    done = moontide("check", "job.lua", cwd=tmp_path)
+    there = re.search(r"there are (.*?), ARRAY", done.stderr)[1].split(", ")
+    assert done.returncode == JOB and sorted(there) == sorted(listed)
+    named = {name for row in table(text, "type", "reads as") for name in re.findall(r"[A-Z]+", row[0])}
+    assert named == {name.replace("(p,s)", "") for name in listed}
+
+
+def test_where_from_json_differs_the_page_says_what_the_tests_against_spark_say():
+    source = page("tests/columnar/json_spark_test.c")
+    listed = re.search(r"differences\[\] = \{\n(.*?)\n\};", source, re.S)[1]
+    tested = {(text.encode().decode("unicode_escape").encode("latin-1").decode(), reason)
+              for text, reason in re.findall(r', "(\{.*)", "([^"]*)"\}', listed)}
+    rows = table(page("docs/differences-from-spark.md"), "what", "document")
+    shown = {(text, row[0]) for row in rows for text in re.findall(r"`(\{.*?)`", row[1])}
+    assert shown <= tested, shown - tested
+    assert {reason for _, reason in shown} == {reason for _, reason in tested}
+
+
+def test_links_between_the_pages_lead_somewhere():
+    for path in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path.name} links to {target}"
