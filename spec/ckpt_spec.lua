@@ -61,6 +61,12 @@ describe("ckpt show", function()
       "finishes batch 41")
   end)
 
+  it("says nothing of rows that a replayed batch did not read again", function()
+    local text = show { commit = { committedAtMs = 1795990694101, rowsRead = cjson.null,
+      sinks = { { sink = "parquet /data/paid", stored = 940 } } } }
+    contains(text, "not read again: the sink held it already", "940 rows stored by parquet /data/paid")
+  end)
+
   it("says who runs it", function()
     contains(show { store = { running = true, owner = "pid 7 on host" } }, "running      yes: pid 7 on host")
   end)

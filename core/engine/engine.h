@@ -75,12 +75,10 @@ enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_tur
 /* Finish the running batch, start no other. A batch that is only waiting to be filled
  * or retried is left as it is. Any thread. */
 void mt_query_stop(struct mt_query *query);
-/* Of the source, while its rows are waited for; -1: none. Changes with step. */
+/* The source's, when it can end the wait that the last step told; -1: only the clock can. */
 int mt_query_wake_fd(const struct mt_query *query);
-const char *mt_query_id(const struct mt_query *query);
 /* Spark's status messages: "Waiting for data to arrive", ... borrowed, changes with step. */
 const char *mt_query_status(const struct mt_query *query);
-int64_t mt_query_batch_id(const struct mt_query *query);
 void mt_query_close(struct mt_query *query);
 
 /* What a checkpoint says, as JSON for `ckpt show` (spec: docs/guide.md); caller frees. */

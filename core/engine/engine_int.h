@@ -78,8 +78,9 @@ struct mt_query {
     char run_id[37];
     enum phase phase;
     atomic_bool stop;
-    char **positions;  /* one a source: where the next batch starts */
-    int64_t committed; /* id of the last commit, -1: none */
+    char **positions;     /* one a source: where the next batch starts */
+    struct mt_ends *ends; /* one a source: its answer for the next batch; end NULL: none yet */
+    int64_t committed;    /* id of the last commit, -1: none */
     bool sink_recovered;
     int64_t retry_ms;   /* wait before the batch is tried again; grows */
     int64_t trigger_ms; /* when the batch in hand was triggered */
@@ -87,7 +88,8 @@ struct mt_query {
     struct plan plan;
     struct mt_run run; /* inputs and output of the batch in hand */
     struct mt_sink_record stored;
-    bool replayed; /* the sink held it already */
+    bool replayed;     /* the sink held it already */
+    bool source_wakes; /* a source can end the wait that the last step told */
     struct timing timing;
     struct pace pace;
     char status[320];
@@ -116,7 +118,8 @@ enum mt_status account_check(const struct mt_query *query, struct mt_error *err)
 
 /* ---- engine_recover.c */
 enum mt_status recover_open(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
-enum mt_status recover_positions(struct mt_query *query, int64_t now_ms,
+/* RETRY: *away is the source that wants to be asked again. */
+enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct mt_source **away,
                                  struct mt_error *err) MT_NODISCARD;
 enum mt_status recover_batch(struct mt_query *query, bool *holds,
                              struct mt_error *err) MT_NODISCARD;

@@ -145,23 +145,33 @@ static json_t *steps_json(const struct mt_run *run)
     return steps;
 }
 
+/* A batch that the sink held already was not run again, and after a restart not read either:
+ * what is not known is null, the sink's record is its account. */
+static json_t *rows_json(const struct mt_query *query)
+{
+    json_int_t rows = 0;
+    for (int64_t i = 0; i < query->n_sources; i++) {
+        if (!query->run.inputs[i].array.release)
+            return json_null();
+        rows += query->run.inputs[i].array.length;
+    }
+    return json_integer(rows);
+}
+
 char *commit_to_json(const struct mt_query *query, int64_t now_ms)
 {
     char fingerprint[17];
     snprintf(fingerprint, sizeof fingerprint, "%016llx",
              (unsigned long long)query->stored.fingerprint);
-    json_int_t read = 0;
-    for (int64_t i = 0; i < query->n_sources; i++)
-        read += query->run.inputs[i].array.length;
-    /* A batch the sink held already was not run again: its account is the sink's. */
     json_t *sink = json_pack("{s:s, s:I, s:s, s:b}", "sink", query->sink->identity, "stored",
                              (json_int_t)query->stored.rows, "fingerprint", fingerprint, "replayed",
                              query->replayed);
-    return dump_and_free(json_pack("{s:i, s:s, s:I, s:I, s:s, s:o, s:I, s:[o], s:n}", "format",
-                                   FORMAT, "moontide", MT_VERSION, "batchId",
-                                   (json_int_t)query->plan.id, "committedAtMs", (json_int_t)now_ms,
-                                   "bundle", query->plan.bundle, "steps", steps_json(&query->run),
-                                   "rowsRead", read, "sinks", sink, "watermark"));
+    return dump_and_free(json_pack(
+        "{s:i, s:s, s:I, s:I, s:s, s:o, s:o, s:[o], s:n}", "format", FORMAT, "moontide", MT_VERSION,
+        "batchId", (json_int_t)query->plan.id, "committedAtMs", (json_int_t)now_ms, "bundle",
+        query->plan.bundle, "steps",
+        query->replayed && query->run.n_steps == 0 ? json_null() : steps_json(&query->run),
+        "rowsRead", rows_json(query), "sinks", sink, "watermark"));
 }
 
 static json_t *position_json(const char *position)

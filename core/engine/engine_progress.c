@@ -209,8 +209,9 @@ static char *progress_line(const struct mt_query *query, const struct figures *f
     char a[32], b[32], c[32], d[32];
     struct mt_buf buf = {0};
     const struct timing *t = &query->timing;
+    bool unread = !query->run.inputs[0].array.release; /* the sink held it when we started */
     mt_buf_addf(&buf, "batch %-5lld %9s rows in %9s out %7s rows/s", (long long)query->plan.id,
-                grouped(f->rows, a), grouped(query->stored.rows, b),
+                unread ? "-" : grouped(f->rows, a), grouped(query->stored.rows, b),
                 short_rate(f->processed_rate, c));
     int64_t malformed = malformed_of(&query->run), lag = lag_of(query);
     if (malformed > 0)

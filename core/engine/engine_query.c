@@ -46,16 +46,14 @@ static void spend(int64_t *counter, int64_t *mark)
     *mark = now;
 }
 
-/* When a source wants to be asked again: the earliest of those that said so. */
-static int64_t source_wake(const struct mt_query *query)
+/* A source that has to be asked again: when, and what it waits for, else `doing`. */
+static enum mt_status ask_again(struct mt_query *query, const struct mt_source *source,
+                                const char *doing, int64_t *at_ms)
 {
-    int64_t at_ms = 0;
-    for (int64_t i = 0; i < query->n_sources; i++) {
-        int64_t again = query->sources[i]->again_ms;
-        if (again > 0 && (at_ms == 0 || again < at_ms))
-            at_ms = again;
-    }
-    return at_ms;
+    say(query, source->state[0] ? source->state : doing);
+    query->source_wakes = true;
+    *at_ms = source->again_ms;
+    return MT_RETRY;
 }
 
 /* A destination that is away: said once a try, the waits grow. */
@@ -84,10 +82,12 @@ static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t
         if (status != MT_OK)
             return status;
         query->sink_recovered = true;
+        query->retry_ms = 0;
     }
-    enum mt_status status = recover_positions(query, now_ms, err);
+    struct mt_source *away = NULL;
+    enum mt_status status = recover_positions(query, now_ms, &away, err);
     if (status == MT_RETRY)
-        *at_ms = source_wake(query);
+        return ask_again(query, away, "Initializing sources", at_ms);
     if (status != MT_OK)
         return status;
     query->phase = query->plan.id >= 0 ? PHASE_RECOVER : PHASE_TRIGGER;
@@ -99,6 +99,7 @@ static enum mt_status phase_recover(struct mt_query *query, int64_t now_ms, int6
 {
     bool holds = false;
     if (query->timing.began == 0) { /* a start, not a retry within this run */
+        query->reached = query->trigger.kind == MT_TRIGGER_ONCE; /* as Spark: this one alone */
         query->trigger_ms = now_ms;
         query->timing.began = mt_clock_mono_us();
     }
@@ -165,10 +166,16 @@ static enum mt_reach reach_of(const struct mt_trigger *trigger)
     return MT_REACH_ARRIVED;
 }
 
+static void forget_ends(struct mt_query *query)
+{
+    for (int64_t i = 0; i < query->n_sources; i++)
+        mt_ends_clear(&query->ends[i]);
+}
+
 /* Nothing new anywhere: no batch, its id is not used up. */
 static enum mt_status stay_idle(struct mt_query *query, int64_t now_ms, int64_t *at_ms)
 {
-    plan_clear(&query->plan);
+    forget_ends(query);
     query->phase = PHASE_TRIGGER;
     if (query->reached) {
         query->trigger_state.drained = true;
@@ -177,44 +184,66 @@ static enum mt_status stay_idle(struct mt_query *query, int64_t now_ms, int64_t 
     say(query, "Waiting for data to arrive");
     if (query->trigger.kind == MT_TRIGGER_PROCESSING && query->trigger.interval_ms > 0)
         return MT_OK; /* the grid says when */
+    query->source_wakes = true;
     *at_ms = now_ms + (mt_query_wake_fd(query) >= 0 ? IDLE_MS : POLL_MS);
     return MT_RETRY;
+}
+
+/* Asks every source that has not told yet how far it could go: one that has is not asked
+ * again while another is away, so that they need not all be there in one turn. */
+static enum mt_status ask_ends(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
+                               struct mt_error *err)
+{
+    for (int64_t i = 0; i < query->n_sources; i++) {
+        struct mt_source *source = query->sources[i];
+        struct mt_ends *ends = &query->ends[i];
+        if (ends->end)
+            continue;
+        enum mt_status status = source->type->available(
+            source, query->positions[i], reach_of(&query->trigger), now_ms, ends, err);
+        if (status == MT_OK)
+            continue;
+        mt_ends_clear(ends);
+        return status == MT_RETRY ? ask_again(query, source, "Getting offsets", at_ms) : status;
+    }
+    return MT_OK;
+}
+
+/* The batch that these ends make, but for its id. */
+static void draw_spans(struct mt_query *query)
+{
+    struct plan *plan = &query->plan;
+    plan->n_spans = query->n_sources;
+    plan->spans = mt_alloc((size_t)query->n_sources * sizeof *plan->spans);
+    for (int64_t i = 0; i < query->n_sources; i++) {
+        struct mt_ends *ends = &query->ends[i];
+        plan->spans[i] =
+            (struct span){mt_strdup(query->positions[i]), ends->end, ends->latest, ends->facts};
+        *ends = (struct mt_ends){0};
+    }
 }
 
 static enum mt_status phase_ends(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
                                  struct mt_error *err)
 {
-    struct plan *plan = &query->plan;
     if (atomic_load(&query->stop)) {
         query->phase = PHASE_ENDED;
         return MT_OK;
     }
-    if (!plan->spans)
-        plan->spans = mt_alloc((size_t)query->n_sources * sizeof *plan->spans);
-    plan->n_spans = query->n_sources;
+    enum mt_status status = ask_ends(query, now_ms, at_ms, err);
+    if (status != MT_OK)
+        return status;
     bool nothing = true, more = false, reached = true;
     for (int64_t i = 0; i < query->n_sources; i++) {
-        struct mt_source *source = query->sources[i];
-        struct mt_ends ends = {0};
-        enum mt_status status = source->type->available(
-            source, query->positions[i], reach_of(&query->trigger), now_ms, &ends, err);
-        if (status != MT_OK) {
-            mt_ends_clear(&ends);
-            say(query, source->state[0] ? source->state : "Getting offsets");
-            *at_ms = source->again_ms;
-            return status;
-        }
-        struct span *span = &plan->spans[i];
-        free(span->start), free(span->end), free(span->latest), free(span->facts);
-        *span = (struct span){mt_strdup(query->positions[i]), ends.end, ends.latest, ends.facts};
-        nothing &= ends.nothing;
-        more |= ends.more;
-        reached &= ends.reached;
+        nothing &= query->ends[i].nothing;
+        more |= query->ends[i].more;
+        reached &= query->ends[i].reached;
     }
     query->reached = reached;
     query->trigger_state.more = more;
     if (nothing)
         return stay_idle(query, now_ms, at_ms);
+    draw_spans(query);
     query->phase = PHASE_PLAN;
     return MT_OK;
 }
@@ -261,12 +290,9 @@ static enum mt_status phase_read(struct mt_query *query, int64_t now_ms, int64_t
         enum mt_status status = source->type->read(source, span->start, span->end, span->facts,
                                                    now_ms, &query->run.inputs[i], err);
         spend(&query->timing.get, &mark);
-        if (status != MT_OK) {
-            if (source->state[0])
-                say(query, source->state);
-            *at_ms = source->again_ms;
-            return status;
-        }
+        if (status != MT_OK)
+            return status == MT_RETRY ? ask_again(query, source, "Processing new data", at_ms)
+                                      : status;
     }
     mt_step("read.after", query->plan.id);
     query->phase = PHASE_RUN;
@@ -299,6 +325,7 @@ static enum mt_status wait_to_retry(struct mt_query *query, int64_t now_ms, int6
 {
     back_off(query, now_ms, at_ms, err);
     mt_batch_release(&query->run.output);
+    query->run.n_steps = 0; /* their names go with the script */
     query->phase = PHASE_RECOVER;
     return query->job.reset(query->job.self, err) == MT_OK ? MT_RETRY : MT_FATAL;
 }
@@ -338,7 +365,7 @@ static void after_commit(struct mt_query *query)
     }
     progress_send(query);
     warn_when_behind(query);
-    if (query->reached || (query->trigger.kind == MT_TRIGGER_ONCE))
+    if (query->reached)
         query->trigger_state.drained = true;
 }
 
@@ -396,6 +423,7 @@ enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_tur
                              int64_t *at_ms, struct mt_error *err)
 {
     *at_ms = 0;
+    query->source_wakes = false;
     mt_log_context(query->name, query->plan.id);
     enum mt_status status = one_phase(query, now_ms, at_ms, err);
     *turn = query->phase == PHASE_ENDED ? MT_TURN_ENDED : MT_TURN_AGAIN;
@@ -426,33 +454,14 @@ void mt_query_stop(struct mt_query *query)
     atomic_store(&query->stop, true);
 }
 
-/* Rows that come while the grid or a sink is waited for change nothing, and would wake
- * again and again: only `available` and `read` take them off. */
-static bool waits_for_source(const struct mt_query *query)
-{
-    bool on_grid = query->trigger.kind == MT_TRIGGER_PROCESSING && query->trigger.interval_ms > 0;
-    return query->phase == PHASE_OPEN || query->phase == PHASE_ENDS || query->phase == PHASE_READ ||
-           (query->phase == PHASE_TRIGGER && !on_grid);
-}
-
 int mt_query_wake_fd(const struct mt_query *query)
 {
-    return query->n_sources == 1 && waits_for_source(query) ? query->sources[0]->wake_fd : -1;
-}
-
-const char *mt_query_id(const struct mt_query *query)
-{
-    return mt_store_query_id(query->store);
+    return query->source_wakes && query->n_sources == 1 ? query->sources[0]->wake_fd : -1;
 }
 
 const char *mt_query_status(const struct mt_query *query)
 {
     return query->status;
-}
-
-int64_t mt_query_batch_id(const struct mt_query *query)
-{
-    return query->plan.id >= 0 ? query->plan.id : query->committed + 1;
 }
 
 static char *copy_or_null(const char *text)
@@ -478,6 +487,7 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->on_progress = settings->on_progress;
     query->ctx = settings->ctx;
     query->positions = mt_alloc((size_t)query->n_sources * sizeof *query->positions);
+    query->ends = mt_alloc((size_t)query->n_sources * sizeof *query->ends);
     query->run.inputs = mt_alloc((size_t)query->n_sources * sizeof *query->run.inputs);
     query->run.n_inputs = query->n_sources;
     query->run.max_steps = settings->max_steps;
@@ -514,6 +524,7 @@ void mt_query_close(struct mt_query *query)
         return;
     bool opened = query->store != NULL;
     forget_batch(query);
+    forget_ends(query);
     for (int64_t i = 0; i < query->n_sources; i++) {
         mt_source_free(query->sources[i]);
         free(query->positions[i]);
@@ -522,7 +533,7 @@ void mt_query_close(struct mt_query *query)
     mt_store_close(query->store);
     if (query->temporary && opened)
         nftw(query->checkpoint, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-    free(query->positions), free(query->run.inputs), free(query->run.steps);
+    free(query->positions), free(query->ends), free(query->run.inputs), free(query->run.steps);
     free(query->sources), free(query->name), free(query->checkpoint), free(query->bundle);
     free(query->time_zone), free(query->start_options);
     free(query);

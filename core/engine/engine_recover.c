@@ -117,19 +117,16 @@ static enum mt_status resolve_position(struct mt_query *query, int64_t i, int64_
     return status;
 }
 
-enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct mt_error *err)
+enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct mt_source **away,
+                                 struct mt_error *err)
 {
-    for (int64_t i = 0; i < query->n_sources; i++) {
-        if (query->positions[i])
-            continue;
-        enum mt_status status = resolve_position(query, i, now_ms, err);
-        if (status != MT_OK) {
-            if (query->sources[i]->state[0])
-                snprintf(query->status, sizeof query->status, "%s", query->sources[i]->state);
-            return status;
-        }
+    enum mt_status status = MT_OK;
+    for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++) {
+        *away = query->sources[i];
+        if (!query->positions[i])
+            status = resolve_position(query, i, now_ms, err);
     }
-    return MT_OK;
+    return status;
 }
 
 /* Today's script takes the batch over: durable before it runs. */

@@ -69,7 +69,8 @@ local function add_commit(add, show)
     return add("last commit", "none")
   end
   add("last commit", ("batch %d, %s"):format(show.lastCommit, time(commit.committedAtMs / 1000)))
-  add("", ("%s rows read"):format(count(commit.rowsRead)))
+  add("", is(commit.rowsRead) and ("%s rows read"):format(count(commit.rowsRead))
+    or "not read again: the sink held it already")
   for _, sink in ipairs(commit.sinks) do
     add("", ("%s rows stored by %s"):format(count(sink.stored), sink.sink))
   end

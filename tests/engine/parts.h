@@ -24,8 +24,10 @@
 struct numbers {
     struct mt_source base;
     int64_t total, most_a_batch;                   /* 0: no limit */
+    int64_t most_at_all;                           /* the same, also of MT_REACH_ALL */
     int64_t target;                                /* of an availableNow run, -1: not asked yet */
     int ends_retries, read_retries, start_retries; /* answers of RETRY still to give */
+    int asked;                                     /* times that `available` was called */
     int64_t committed;                             /* last position said */
 };
 
@@ -54,6 +56,7 @@ struct vault_sink {
 /* ---- a job: keeps even numbers */
 struct evens {
     int runs, resets;
+    char *name;    /* of its step: gone with the next reset */
     int fails;     /* runs that fail, still to come */
     int miscounts; /* runs whose account is wrong by one */
 };
@@ -92,6 +95,7 @@ static enum mt_status give_ends(struct mt_source *base, const char *start, enum 
 {
     struct numbers *self = (struct numbers *)base;
     base->again_ms = now_ms + 50;
+    self->asked++;
     if (self->ends_retries-- > 0)
         return mt_fail(err, MT_RETRY, MT_CLASS_SOURCE, "numbers are away");
     int64_t from = atoll(start), end = self->total;
@@ -101,6 +105,10 @@ static enum mt_status give_ends(struct mt_source *base, const char *start, enum 
     }
     if (reach != MT_REACH_ALL && self->most_a_batch && end - from > self->most_a_batch)
         end = from + self->most_a_batch;
+    if (self->most_at_all && end - from > self->most_at_all) {
+        end = from + self->most_at_all;
+        ends->more = true;
+    }
     ends->end = mt_format("%lld", (long long)end);
     ends->latest = mt_format("%lld", (long long)self->total);
     ends->nothing = end == from;
@@ -153,10 +161,18 @@ static void close_nothing(struct mt_source *base)
 
 static const struct mt_option no_options[] = {{0}};
 
-static struct mt_source_type numbers_type = {
-    "numbers", "0, 1, 2, ...", no_options,       sizeof(struct numbers),
-    true,      numbers_open,   give_start,       give_ends,
-    give_rows, note_committed, describe_numbers, close_nothing};
+static struct mt_source_type numbers_type = {.name = "numbers",
+                                             .help = "0, 1, 2, ...",
+                                             .options = no_options,
+                                             .size = sizeof(struct numbers),
+                                             .replayable = true,
+                                             .open = numbers_open,
+                                             .resolve_start = give_start,
+                                             .available = give_ends,
+                                             .read = give_rows,
+                                             .committed = note_committed,
+                                             .describe = describe_numbers,
+                                             .close = close_nothing};
 
 static enum mt_status vault_open(struct mt_sink *base, struct mt_error *err)
 {
@@ -274,8 +290,10 @@ static enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error 
             picks[n++] = (int32_t)i;
     enum mt_status status = mt_batch_gather(in, picks, n, &run->output, err);
     free(picks);
-    run->steps[0] =
-        (struct mt_step_count){"filter", in->array.length, n, in->array.length - n, 0, 0};
+    if (!self->name)
+        self->name = mt_strdup("filter");
+    run->steps[0] = (struct mt_step_count){
+        .name = self->name, .in = in->array.length, .out = n, .filtered = in->array.length - n};
     if (self->miscounts > 0 && self->miscounts--)
         run->steps[0].filtered++;
     run->n_steps = 1;
@@ -284,8 +302,11 @@ static enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error 
 
 static enum mt_status count_reset(void *ctx, struct mt_error *err)
 {
+    struct evens *self = ctx;
     (void)err;
-    ((struct evens *)ctx)->resets++;
+    self->resets++;
+    free(self->name);
+    self->name = NULL;
     return MT_OK;
 }
 
@@ -312,32 +333,43 @@ static void bench_init(struct bench *bench, int64_t total)
         .bundle = "{\"files\":[]}",
         .time_zone = "UTC",
         .max_steps = 4,
-        .n_sources = 1,
         .on_progress = note_progress,
         .ctx = bench};
     bench->source = mt_alloc(sizeof *bench->source);
     bench->source->total = total;
 }
 
-/* Opens a query whose source has the settings in bench->source (copied). */
-static enum mt_status bench_open(struct bench *bench)
+/* A source with the settings of `like`. */
+static struct numbers *new_numbers(const struct numbers *like)
 {
-    static char checkpoint[96];
-    snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
+    struct mt_error err;
     struct numbers *source = mt_alloc(sizeof *source);
-    *source = *bench->source;
+    *source = *like;
     source->base =
         (struct mt_source){.type = &numbers_type, .name = mt_strdup("numbers"), .wake_fd = -1};
     source->target = -1;
-    assert_int_equal(mt_schema_parse("n BIGINT", &source->base.schema, &bench->err), MT_OK);
-    assert_int_equal(mt_schema_parse("n BIGINT", &source->base.full_schema, &bench->err), MT_OK);
+    assert_int_equal(mt_schema_parse("n BIGINT", &source->base.schema, &err), MT_OK);
+    assert_int_equal(mt_schema_parse("n BIGINT", &source->base.full_schema, &err), MT_OK);
+    return source;
+}
+
+/* Opens a query whose source has the settings in bench->source (copied), and second's as
+ * another one unless that is NULL. */
+static enum mt_status bench_open_two(struct bench *bench, struct numbers *second)
+{
+    static char checkpoint[96];
+    snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
+    struct numbers *source = new_numbers(bench->source);
     struct vault_sink *sink = mt_alloc(sizeof *sink);
     sink->base = (struct mt_sink){.type = &vault_type,
                                   .identity = mt_strdup("vault"),
                                   .marker_identity = mt_strdup("vault#1")};
     sink->vault = &bench->vault;
-    struct mt_source **sources = mt_alloc(sizeof *sources);
+    struct mt_source **sources = mt_alloc(2 * sizeof *sources);
     sources[0] = &source->base;
+    if (second)
+        sources[1] = &second->base;
+    bench->settings.n_sources = second ? 2 : 1;
     free(bench->source);
     bench->source = source;
     bench->settings.checkpoint = checkpoint;
@@ -348,6 +380,11 @@ static enum mt_status bench_open(struct bench *bench)
     if (status != MT_OK)
         bench->query = NULL;
     return status;
+}
+
+static enum mt_status bench_open(struct bench *bench)
+{
+    return bench_open_two(bench, NULL);
 }
 
 /* Steps until the query ends or fails; time jumps to where it wants to be woken. */
@@ -386,6 +423,7 @@ static void bench_deinit(struct bench *bench)
         mt_query_close(bench->query);
     else
         free(bench->source);
+    free(bench->job.name);
     snprintf(command, sizeof command, "rm -rf %s", bench->dir);
     assert_int_equal(system(command), 0);
 }

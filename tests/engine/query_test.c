@@ -46,6 +46,35 @@ static void test_once_ignores_the_limit(void **state)
     bench_deinit(&bench);
 }
 
+static void test_once_goes_on_where_a_batch_cannot_hold_all(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 95);
+    bench.source->most_at_all = 40;
+    bench.settings.trigger.kind = MT_TRIGGER_ONCE;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.n, 3);
+    expect_all(&bench, 95);
+    bench_deinit(&bench);
+}
+
+static void test_once_only_finishes_the_batch_that_was_left(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.settings.trigger.kind = MT_TRIGGER_ONCE;
+    bench.job.fails = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    bench_close(&bench);
+    bench.source->total = 90;
+    run_ok(&bench);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
 static void test_a_second_run_without_new_data_does_nothing(void **state)
 {
     (void)state;
@@ -85,6 +114,79 @@ static void test_origin_away_at_every_stage_is_waited_for(void **state)
     run_ok(&bench);
     expect_all(&bench, 30);
     assert_int_equal(bench.job.runs, 1);
+    bench_deinit(&bench);
+}
+
+static void test_a_source_that_told_its_ends_is_not_asked_again_for_another(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    struct numbers *second = new_numbers(&(struct numbers){.ends_retries = 3});
+    bench.source->ends_retries = 2;
+    assert_int_equal(bench_open_two(&bench, second), MT_OK);
+    if (bench_run(&bench) != MT_OK)
+        fail_msg("%s", bench.err.text);
+    assert_int_equal(bench.source->asked, 3);
+    assert_int_equal(second->asked, 4);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+/* Steps until the query wants to wait. */
+static void step_to_a_wait(struct bench *bench)
+{
+    enum mt_turn turn = MT_TURN_AGAIN;
+    int64_t at_ms;
+    while (turn == MT_TURN_AGAIN)
+        assert_int_equal(mt_query_step(bench->query, bench->now_ms, &turn, &at_ms, &bench->err),
+                         MT_OK);
+    assert_int_equal(turn, MT_TURN_WAIT);
+}
+
+/* Who sleeps on it would else be woken by rows that wait for the next tick, all the time. */
+static void test_a_source_wakes_only_a_wait_that_it_can_end(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.settings.trigger = (struct mt_trigger){MT_TRIGGER_PROCESSING, 10000};
+    bench.source->ends_retries = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    bench.source->base.wake_fd = 0;
+    step_to_a_wait(&bench);
+    assert_int_equal(mt_query_wake_fd(bench.query), 0); /* for ends */
+    step_to_a_wait(&bench);
+    assert_int_equal(bench.vault.n, 1);
+    assert_int_equal(mt_query_wake_fd(bench.query), -1); /* for the tick */
+    bench_deinit(&bench);
+}
+
+static void test_rows_wake_a_query_that_has_none(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.settings.trigger.kind = MT_TRIGGER_DEFAULT;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    bench.source->base.wake_fd = 0;
+    step_to_a_wait(&bench);
+    assert_int_equal(bench.vault.n, 1);
+    assert_int_equal(mt_query_wake_fd(bench.query), 0);
+    bench_deinit(&bench);
+}
+
+static void test_a_source_does_not_wake_a_query_whose_sink_is_away(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.commit_retries = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    bench.source->base.wake_fd = 0;
+    step_to_a_wait(&bench);
+    assert_int_equal(bench.vault.commits, 1);
+    assert_int_equal(mt_query_wake_fd(bench.query), -1);
     bench_deinit(&bench);
 }
 
@@ -133,6 +235,49 @@ static void test_lost_answer_to_commit_is_settled_by_begin(void **state)
     assert_int_equal(bench.vault.n, 1);
     assert_non_null(strstr(bench.last_line, "already stored"));
     expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+static void expect_shown(const struct bench *bench, const char *part)
+{
+    char *json, checkpoint[96];
+    struct mt_error err;
+    snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
+    assert_int_equal(mt_checkpoint_show(checkpoint, &json, &err), MT_OK);
+    if (!strstr(json, part))
+        fail_msg("no %s in %s", part, json);
+    free(json);
+}
+
+static void test_lost_answer_after_other_tries_is_committed_without_their_steps(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.commit_retries = 1;
+    bench.vault.lost_answers = 1;
+    run_ok(&bench);
+    assert_int_equal(bench.job.resets, 2);
+    expect_all(&bench, 30);
+    bench_close(&bench);
+    expect_shown(&bench, "\"steps\":null,\"rowsRead\":30");
+    bench_deinit(&bench);
+}
+
+static void test_what_nobody_read_again_is_not_said_to_be_no_rows(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.lost_answers = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    step_to_a_wait(&bench);
+    bench_close(&bench);
+    run_ok(&bench);
+    assert_int_equal(bench.vault.n, 1);
+    assert_non_null(strstr(bench.last_line, "  - rows in        15 out"));
+    bench_close(&bench);
+    expect_shown(&bench, "\"steps\":null,\"rowsRead\":null");
     bench_deinit(&bench);
 }
 
@@ -196,27 +341,6 @@ static void test_stop_while_waiting_ends_at_once(void **state)
     run_ok(&bench);
     expect_all(&bench, 30);
     bench_deinit(&bench);
-}
-
-/* Else rows that come before their tick would keep the thread spinning until it. */
-static void test_rows_do_not_wake_a_query_that_waits_for_its_tick(void **state)
-{
-    (void)state;
-    for (int on_grid = 0; on_grid < 2; on_grid++) {
-        struct bench bench;
-        bench_init(&bench, 30);
-        bench.settings.trigger = on_grid ? (struct mt_trigger){MT_TRIGGER_PROCESSING, 10000}
-                                         : (struct mt_trigger){MT_TRIGGER_DEFAULT, 0};
-        assert_int_equal(bench_open(&bench), MT_OK);
-        bench.source->base.wake_fd = 7; /* never looked at here */
-        enum mt_turn turn = MT_TURN_AGAIN;
-        int64_t at_ms;
-        while (bench.vault.n < 1 || turn != MT_TURN_WAIT)
-            assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err),
-                             MT_OK);
-        assert_int_equal(mt_query_wake_fd(bench.query), on_grid ? -1 : 7);
-        bench_deinit(&bench);
-    }
 }
 
 static void test_max_batches_ends_the_run(void **state)
@@ -338,8 +462,15 @@ int main(void)
         cmocka_unit_test(test_account_that_does_not_add_up_stops_before_the_sink),
         cmocka_unit_test(test_other_digest_in_the_sink_is_fatal),
         cmocka_unit_test(test_stop_while_waiting_ends_at_once),
-        cmocka_unit_test(test_rows_do_not_wake_a_query_that_waits_for_its_tick),
         cmocka_unit_test(test_max_batches_ends_the_run),
+        cmocka_unit_test(test_once_goes_on_where_a_batch_cannot_hold_all),
+        cmocka_unit_test(test_once_only_finishes_the_batch_that_was_left),
+        cmocka_unit_test(test_what_nobody_read_again_is_not_said_to_be_no_rows),
+        cmocka_unit_test(test_lost_answer_after_other_tries_is_committed_without_their_steps),
+        cmocka_unit_test(test_a_source_that_told_its_ends_is_not_asked_again_for_another),
+        cmocka_unit_test(test_a_source_wakes_only_a_wait_that_it_can_end),
+        cmocka_unit_test(test_rows_wake_a_query_that_has_none),
+        cmocka_unit_test(test_a_source_does_not_wake_a_query_whose_sink_is_away),
         cmocka_unit_test(test_starting_options_count_once),
         cmocka_unit_test(test_killed_at_every_step_each_number_is_stored_once),
     };

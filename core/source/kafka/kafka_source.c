@@ -167,10 +167,6 @@ static void tell_ends(struct kafka *k, struct mt_ends *ends)
     ends->reached = k->has_target && target_reached(k);
     for (size_t i = 0; i < k->n_parts; i++)
         ends->more |= k->parts[i]->in_range && k->parts[i]->cut;
-    if (ends->more && fill->reach == MT_REACH_ALL)
-        mt_log(MT_WARN,
-               "kafka: one batch cannot hold all there is (it is cut at 1.5 GiB): the rest is "
-               "left to the next run; the trigger availableNow reads everything");
 }
 
 /* Closed with no rows because something is odd, or nobody answers: not "nothing new". */
