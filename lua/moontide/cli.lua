@@ -62,6 +62,8 @@ local function add_run(parser)
   add_set(run)
   run:flag("--once", "Take what is there now, within the job's limits, then end (availableNow).")
   run:option("--max-batches", "Stop after this many batches."):argname "<n>":convert(positive)
+  run:epilog("Examples:\n   moontide run job.lua --set brokers=kafka:9092\n"
+    .. "   moontide run job.lua --once --json >progress.jsonl")
   run:flag("--json", "Progress as JSON, one object a line, and nothing else on standard output.")
 end
 

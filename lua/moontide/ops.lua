@@ -26,10 +26,11 @@ local function rows_of(batch)
   return tonumber(batch.array.length)
 end
 
-local function expect(status)
+-- at: where the job declares the step whose rows these are
+local function expect(status, at)
   if status == 0 then return end
   local text, class = core.failure()
-  error(fault.new(class, status == C.MT_REJECT and "REJECT" or "FATAL", text), 0)
+  error(fault.new(class, status == C.MT_REJECT and "REJECT" or "FATAL", (at and fault.place(at) or "") .. text), 0)
 end
 
 -- Columns of batch by number, under another schema.
@@ -185,7 +186,7 @@ function make.fromJson(step, schema, out)
   local n_json = #out.fields - #step.keep
   return function(batch, run, count)
     local result = core.gc(core.new "struct mt_json_result", C.mt_json_result_clear)
-    expect(C.mt_json_read(reader, batch, column, run.time_us, result, core.err))
+    expect(C.mt_json_read(reader, batch, column, run.time_us, result, core.err), step.at)
     local base = kept_columns(batch, keep, keep_schema, result)
     local arrays = core.new("struct ArrowArray[?]", #out.fields)
     if step.as then

@@ -47,6 +47,16 @@ static void a_mistyped_required_option_is_told_as_the_typo(void **state)
     mt_pairs_free(&options);
 }
 
+static void brokers_are_hosts_and_ports_with_a_protocol_of_kafkas_at_most(void **state)
+{
+    (void)state;
+    refuse("kafka.bootstrap.servers", "hosts and ports are expected", "t",
+           "kafka.bootstrap.servers", "http://b:9092", NULL);
+    refuse("kafka.bootstrap.servers", "hosts and ports are expected", "t",
+           "kafka.bootstrap.servers", "SSL://b:9092, kafka://c:9092", NULL);
+    mt_source_free(source_of("PLAINTEXT://b:9092,SASL_SSL://c:9093", "t", NULL));
+}
+
 static void what_spark_refuses_is_refused_with_its_reason(void **state)
 {
     (void)state;
@@ -168,6 +178,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_checked_down_to_the_client_s_settings),
         cmocka_unit_test(a_mistyped_required_option_is_told_as_the_typo),
+        cmocka_unit_test(brokers_are_hosts_and_ports_with_a_protocol_of_kafkas_at_most),
         cmocka_unit_test(what_spark_refuses_is_refused_with_its_reason),
         cmocka_unit_test(what_spark_has_and_we_have_not_is_said_so),
         cmocka_unit_test(bad_values_are_told_with_their_option),

@@ -58,36 +58,35 @@ const struct mt_refusal kafka_refusals[] = {
     {"fetchOffset.numRetries", "offsets are asked again until the brokers answer"},
     {"fetchOffset.retryIntervalMs", "offsets are asked again until the brokers answer"},
     {"bytesEstimateWindowLength", NOT_YET},
-    {0},
-};
-
-/* kafka.* names that mean harm here; the first five are Spark's own list. */
-static const struct mt_refusal refused_settings[] = {
-    {"auto.offset.reset", "not supported: use the option startingOffsets; what was not read "
-                          "is never skipped on its own"},
-    {"key.deserializer", "not supported: keys come as BINARY; decode them in the job"},
-    {"value.deserializer", "not supported: values come as BINARY; decode them in the job"},
-    {"enable.auto.commit", "not supported: the source commits nothing to Kafka, its positions "
-                           "are in the checkpoint"},
-    {"interceptor.classes", "not supported: an interceptor could change records unseen"},
-    {"enable.partition.eof", "the source needs its own value (true)"},
-    {"enable.auto.offset.store", "there is no consumer group here"},
-    {"ssl.truststore.location", "Java trust stores are not read; give the certificates as PEM: "
-                                "kafka.ssl.ca.location"},
-    {"ssl.truststore.password", "Java trust stores are not read; give the certificates as PEM: "
-                                "kafka.ssl.ca.location"},
-    {"ssl.truststore.type", "Java trust stores are not read; give the certificates as PEM: "
-                            "kafka.ssl.ca.location"},
-    {"ssl.keystore.type", "leave it out: kafka.ssl.keystore.location is read as PKCS12"},
-    {"max.poll.records", "batches are limited by maxOffsetsPerTrigger and maxBatchBytes"},
-    {"default.api.timeout.ms", "the source waits for its brokers and says so"},
-    {"request.timeout.ms", "it is kafka.socket.timeout.ms here"},
-    {"retry.backoff.max.ms", "it is kafka.reconnect.backoff.max.ms here"},
-    {"partition.assignment.strategy", "there is no consumer group here"},
-    {"session.timeout.ms", "there is no consumer group here"},
-    {"heartbeat.interval.ms", "there is no consumer group here"},
-    {"max.poll.interval.ms", "there is no consumer group here"},
-    {"group.instance.id", "there is no consumer group here"},
+    /* settings of the client that mean harm here; the first five are Spark's own list */
+    {"kafka.auto.offset.reset", "not supported: use the option startingOffsets; what was not read "
+                                "is never skipped on its own"},
+    {"kafka.key.deserializer", "not supported: keys come as BINARY; decode them in the job"},
+    {"kafka.value.deserializer", "not supported: values come as BINARY; decode them in the job"},
+    {"kafka.enable.auto.commit",
+     "not supported: the source commits nothing to Kafka, its positions "
+     "are in the checkpoint"},
+    {"kafka.interceptor.classes", "not supported: an interceptor could change records unseen"},
+    {"kafka.enable.partition.eof", "the source needs its own value (true)"},
+    {"kafka.enable.auto.offset.store", "there is no consumer group here"},
+    {"kafka.ssl.truststore.location",
+     "Java trust stores are not read; give the certificates as PEM: "
+     "kafka.ssl.ca.location"},
+    {"kafka.ssl.truststore.password",
+     "Java trust stores are not read; give the certificates as PEM: "
+     "kafka.ssl.ca.location"},
+    {"kafka.ssl.truststore.type", "Java trust stores are not read; give the certificates as PEM: "
+                                  "kafka.ssl.ca.location"},
+    {"kafka.ssl.keystore.type", "leave it out: kafka.ssl.keystore.location is read as PKCS12"},
+    {"kafka.max.poll.records", "batches are limited by maxOffsetsPerTrigger and maxBatchBytes"},
+    {"kafka.default.api.timeout.ms", "the source waits for its brokers and says so"},
+    {"kafka.request.timeout.ms", "it is kafka.socket.timeout.ms here"},
+    {"kafka.retry.backoff.max.ms", "it is kafka.reconnect.backoff.max.ms here"},
+    {"kafka.partition.assignment.strategy", "there is no consumer group here"},
+    {"kafka.session.timeout.ms", "there is no consumer group here"},
+    {"kafka.heartbeat.interval.ms", "there is no consumer group here"},
+    {"kafka.max.poll.interval.ms", "there is no consumer group here"},
+    {"kafka.group.instance.id", "there is no consumer group here"},
     {0},
 };
 
@@ -135,8 +134,9 @@ static enum mt_status unknown_setting(const char *key, struct mt_error *err)
     names[n_names++] = "bootstrap.servers";
     names[n_names++] = "sasl.mechanism";
     names[n_names++] = "sasl.jaas.config";
-    for (const struct mt_refusal *r = refused_settings; r->name; r++)
-        names[n_names++] = r->name;
+    for (const struct mt_refusal *r = kafka_refusals; r->name; r++)
+        if (strncmp(r->name, "kafka.", 6) == 0)
+            names[n_names++] = r->name + 6;
     for (const struct mt_pair *r = renamed; r->key; r++)
         names[n_names++] = r->key;
     for (int d = 0; d < 2; d++)
@@ -210,11 +210,6 @@ static enum mt_status set_jaas(struct kafka *k, const char *jaas, struct mt_erro
 static enum mt_status set_given(struct kafka *k, const char *key, const char *value,
                                 struct mt_error *err)
 {
-    char option[200];
-    snprintf(option, sizeof option, "kafka.%s", key);
-    for (const struct mt_refusal *r = refused_settings; r->name; r++)
-        if (strcmp(key, r->name) == 0)
-            return bad(err, option, "option \"%s\": %s", option, r->why);
     if (strcmp(key, "group.id") == 0) {
         mt_log(MT_WARN, "kafka: option \"kafka.group.id\" has no effect: partitions are read "
                         "without a consumer group");
@@ -245,6 +240,34 @@ static const struct mt_pair own_settings[] = {
     {NULL, NULL},
 };
 
+static bool is_protocol(const char *name, size_t len)
+{
+    static const char *const known[] = {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strlen(known[i]) == len && strncasecmp(name, known[i], len) == 0)
+            return true;
+    return false;
+}
+
+/* With http:// in front the client would wait as for a broker that is away. */
+static enum mt_status read_brokers(struct kafka *k, struct mt_error *err)
+{
+    const char *option = "kafka.bootstrap.servers";
+    if (!k->brokers || !*k->brokers)
+        return bad(err, option, "option \"%s\" must be specified, as in localhost:9092", option);
+    for (const char *at = k->brokers, *end; (end = strstr(at, "://")); at = end + 3) {
+        const char *name = end;
+        while (name > at && name[-1] != ',' && name[-1] != ' ')
+            name--;
+        if (!is_protocol(name, (size_t)(end - name)))
+            return bad(err, option,
+                       "option \"%s\" is \"%s\": hosts and ports are expected, as in "
+                       "localhost:9092,otherhost:9092",
+                       option, k->brokers);
+    }
+    return set(k, "bootstrap.servers", "bootstrap.servers", k->brokers, err);
+}
+
 static enum mt_status read_settings(struct kafka *k, struct mt_error *err)
 {
     enum mt_status status = MT_OK;
@@ -259,12 +282,7 @@ static enum mt_status read_settings(struct kafka *k, struct mt_error *err)
         status = set_given(k, key, k->settings.items[i].value, err);
         free(key);
     }
-    if (status != MT_OK)
-        return status;
-    if (!k->brokers || !*k->brokers)
-        return bad(err, "kafka.bootstrap.servers",
-                   "option \"kafka.bootstrap.servers\" must be specified, as in localhost:9092");
-    return set(k, "bootstrap.servers", "bootstrap.servers", k->brokers, err);
+    return status == MT_OK ? read_brokers(k, err) : status;
 }
 
 /* ---- topics */
