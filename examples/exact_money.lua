@@ -1,4 +1,4 @@
--- Amounts as decimals: nothing is rounded between Kafka and Parquet.
+-- Amounts as decimals, not as binary fractions: 19.90 stays 19.90, and is compared as such.
 --   moontide run examples/exact_money.lua --once --set brokers=localhost:9092
 local mt = require "moontide"
 

@@ -62,6 +62,11 @@ describe("check", function()
     end
   end)
 
+  it("warns of the trigger that knows no limits", function()
+    local facts = facts_of((GOOD:gsub(":trigger {.-}", ":trigger { once = true }")))
+    assert.matches("availableNow keeps to the limits", table.concat(facts.warnings, "\n"))
+  end)
+
   it("finds all faults at once, each at its line, without follow-ups", function()
     local facts, folder = facts_of [[
 local mt = require "moontide"

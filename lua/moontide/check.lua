@@ -46,6 +46,7 @@ local function warnings_of(plan, sink)
   if not sink.exactlyOnce then
     list[#list + 1] = ("%s shows a batch again when it is replayed (at least once)"):format(sink.format)
   end
+  list[#list + 1] = plan.trigger.warning
   for _, name in ipairs(job.c_modules()) do
     list[#list + 1] = ("the C module %q is not kept with the job's text"):format(name)
   end

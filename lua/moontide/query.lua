@@ -4,6 +4,7 @@
 local core = require "moontide._core"
 local dataframe = require "moontide.dataframe"
 local fault = require "moontide.fault"
+local log = require "moontide.log"
 local object = require "moontide.object"
 local options = require "moontide.options"
 local run = require "moontide.run"
@@ -84,6 +85,7 @@ end
 ---@return mt.Plan[] one plan
 function M.plan(value)
   local plan = make(M.only(value))
+  if plan.trigger.warning then log.warn(plan.trigger.warning) end
   plan.source = core.address(core.gc(plan.source, nil))
   plan.sink = core.address(plan.sink)
   return { plan }

@@ -26,6 +26,7 @@ local Writer = {}
 ---@field kind "default"|"processingTime"|"availableNow"|"once"
 ---@field interval_ms integer
 ---@field text string as given, for people
+---@field warning string? what speaks against it
 
 --- A writer of a frame.
 ---@param frame mt.DataFrame
@@ -115,6 +116,9 @@ local function flag_trigger(kind, value, text)
   return { kind = kind, interval_ms = 0, text = text }
 end
 
+local ONCE_WARNING = "trigger once takes all that is there into one batch, whatever its size; Spark has "
+  .. "deprecated it: availableNow keeps to the limits"
+
 local function expect_one_trigger(given)
   local kinds = suggest.keys(given)
   for _, kind in ipairs(kinds) do
@@ -146,6 +150,7 @@ function Writer:trigger(given)
     or given.availableNow ~= nil
       and flag_trigger("availableNow", given.availableNow, "what is there now, then end")
     or flag_trigger("once", given.once, "one batch of what is there now, then end")
+  if trigger.kind == "once" then trigger.warning = ONCE_WARNING end
   return object.with(self, { _trigger = trigger })
 end
 
