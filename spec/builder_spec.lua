@@ -109,6 +109,23 @@ describe("a builder", function()
   end)
 end)
 
+describe("a name", function()
+  it("is text, of a query, a sink and a source", function()
+    for what, name in pairs {
+      queryName = function(name) return stream().writeStream:queryName(name) end,
+      name = function(name) return stream().writeStream:name(name) end,
+      ["name "] = function(name) return mt.readStream:name(name) end,
+    } do
+      local method = what:match "%a+"
+      assert.matches(method .. " is empty", (fault_of(function() name "" end)))
+      for _, bytes in ipairs { "x\255", "x\0y" } do
+        assert.matches(method .. " is not text", (fault_of(function() name(bytes) end)))
+      end
+      name "naïve"
+    end
+  end)
+end)
+
 describe("options", function()
   it("are matched without case, and numbers and booleans are taken", function()
     local frame = mt.readStream:format "kafka":option("KAFKA.BOOTSTRAP.SERVERS", "localhost:9")

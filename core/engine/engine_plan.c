@@ -6,6 +6,7 @@
  * are equal when their texts are, and a printer in between must not change that. The
  * digest covers what decides the rows of a batch and its time, nothing else: a replay
  * under a mended script has the same digest, so its sink recognises the batch. */
+#include <assert.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,9 +46,18 @@ static json_t *span_json(const struct span *span, const char *name)
                      "facts", facts);
 }
 
+/* Appends what json_pack made. It makes nothing of text that is not UTF-8, and a record
+ * without one of its parts must never be written: names and paths are checked before. */
+static void append(json_t *list, json_t *item)
+{
+    int failed = json_array_append_new(list, item);
+    assert(!failed);
+}
+
 static char *dump_and_free(json_t *json)
 {
     char *text = json_dumps(json, JSON_COMPACT);
+    assert(text);
     json_decref(json);
     return text;
 }
@@ -57,7 +67,7 @@ char *plan_to_json(const struct mt_query *query)
     const struct plan *plan = &query->plan;
     json_t *sources = json_array();
     for (int64_t i = 0; i < plan->n_spans; i++)
-        json_array_append_new(sources, span_json(&plan->spans[i], query->sources[i]->name));
+        append(sources, span_json(&plan->spans[i], query->sources[i]->name));
     return dump_and_free(json_pack(
         "{s:i, s:s, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:[s], s:I, s:[], s:n}", "format", FORMAT,
         "moontide", MT_VERSION, "batchId", (json_int_t)plan->id, "digest", plan->digest, "sources",
@@ -136,11 +146,10 @@ static json_t *steps_json(const struct mt_run *run)
     json_t *steps = json_array();
     for (int64_t i = 0; i < run->n_steps; i++) {
         const struct mt_step_count *s = &run->steps[i];
-        json_array_append_new(
-            steps, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "step", s->name, "in",
-                             (json_int_t)s->in, "out", (json_int_t)s->out, "filtered",
-                             (json_int_t)s->filtered, "malformed", (json_int_t)s->malformed, "made",
-                             (json_int_t)s->made, "nulled", (json_int_t)s->nulled));
+        append(steps, json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "step", s->name, "in",
+                                (json_int_t)s->in, "out", (json_int_t)s->out, "filtered",
+                                (json_int_t)s->filtered, "malformed", (json_int_t)s->malformed,
+                                "made", (json_int_t)s->made, "nulled", (json_int_t)s->nulled));
     }
     return steps;
 }
@@ -185,9 +194,8 @@ char *plan_offsets(const struct mt_query *query)
     json_t *list = json_array();
     for (int64_t i = 0; i < query->plan.n_spans; i++) {
         const struct span *span = &query->plan.spans[i];
-        json_array_append_new(list, json_pack("{s:s, s:o, s:o}", "source", query->sources[i]->name,
-                                              "start", position_json(span->start), "end",
-                                              position_json(span->end)));
+        append(list, json_pack("{s:s, s:o, s:o}", "source", query->sources[i]->name, "start",
+                               position_json(span->start), "end", position_json(span->end)));
     }
     return dump_and_free(list);
 }

@@ -88,6 +88,18 @@ local function as_text(name, v)
     or ("option %q takes text, a number or a boolean, not a %s"):format(name, kind))
 end
 
+--- Refuses what is no name for a query, a source or a sink. Names stand in records as JSON and
+--- in C's strings, so they are UTF-8 without a NUL byte.
+---@param what string the method that was given it
+---@param name any
+function M.expect_name(what, name)
+  fault.expect(what, name, "string")
+  if name == "" then fault.raise(what .. " is empty") end
+  if name:find "%z" or not core.C.mt_is_utf8(name, #name) then
+    fault.raise(what .. " is not text: it has a NUL byte, or bytes that are not UTF-8")
+  end
+end
+
 --- The list with one option more; the given list is left as it is.
 ---@param list mt.Option[]
 ---@param name any

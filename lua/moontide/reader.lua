@@ -65,7 +65,7 @@ end
 ---@param name string
 ---@return mt.DataStreamReader
 function Reader:name(name)
-  fault.expect("name", name, "string")
+  options.expect_name("name", name)
   return object.with(self, { _name = name })
 end
 

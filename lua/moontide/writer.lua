@@ -158,8 +158,7 @@ end
 ---@param name string
 ---@return mt.DataStreamWriter
 function Writer:queryName(name)
-  fault.expect("queryName", name, "string")
-  if name == "" then fault.raise "queryName is empty" end
+  options.expect_name("queryName", name)
   return object.with(self, { _query_name = name })
 end
 
@@ -167,8 +166,7 @@ end
 ---@param name string
 ---@return mt.DataStreamWriter
 function Writer:name(name)
-  fault.expect("name", name, "string")
-  if name == "" then fault.raise "name is empty" end
+  options.expect_name("name", name)
   return object.with(self, { _name = name })
 end
 
