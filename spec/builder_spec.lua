@@ -346,11 +346,14 @@ describe("writeStream", function()
   end)
 
   it("makes paths absolute where they are declared", function()
-    local core = require "moontide._core"
-    local query = writer():option("path", "out/../x"):option("checkpointLocation", "file:/tmp/./ck")
-    assert.equal(core.getcwd() .. "/x", query._options[1].value)
+    local here = assert(io.popen "pwd -P"):read "*l"
+    local query = writer():option("path", "out/../x"):option("checkpointLocation", "FILE:/tmp/./ck")
+    assert.equal(here .. "/x", query._options[1].value)
     assert.equal("/tmp/ck", query._options[2].value)
     assert.equal("s3://b/x", writer():option("path", "s3://b/x")._options[1].value)
+    assert.equal(here .. "/x", writer():option("path", "file:x")._options[1].value)
+    assert.matches("names another host",
+      (fault_of(function() writer():option("path", "file://elsewhere/x") end)))
     assert.matches('option "path" is empty', (fault_of(function() writer():option("path", "") end)))
   end)
 end)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * base.h - the words every room speaks: a status with its error, options as
- * data, growable bytes, the log, the clock. No I/O beyond standard error, no
- * word of Kafka, LMDB, Arrow or Lua.
+ * data, growable bytes, the log, the clock, names of folders. Writes to standard error
+ * alone; no word of Kafka, LMDB, Arrow or Lua.
  *
  * Headers of this project are also read by LuaJIT's ffi.cdef, after the
  * preprocessor ran with MT_CDEF defined: what C alone needs stands inside
@@ -139,6 +139,14 @@ const char *mt_suggest(const char *word, const char *const *names);
 #endif
 
 void mt_pairs_add(struct mt_pairs *pairs, const char *key, const char *value);
+
+/* For memory that a caller of another language is given. */
+void mt_free(void *p);
+
+/* The absolute form of a local path ("out", "file:out", "file:///out"), links of its
+ * existing part resolved, so that one folder has one name. UTF-8. Reads the disk only. The
+ * caller frees *out with mt_free. */
+enum mt_status mt_path_absolute(const char *path, char **out, struct mt_error *err) MT_NODISCARD;
 
 /* ---- log: standard error, one line each, with the thread's query and batch */
 enum mt_level { MT_DEBUG, MT_INFO, MT_WARN, MT_ERROR };

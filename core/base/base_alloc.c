@@ -39,6 +39,11 @@ void *mt_realloc(void *p, size_t size)
     return p;
 }
 
+void mt_free(void *p)
+{
+    free(p);
+}
+
 char *mt_strdup(const char *s)
 {
     return mt_strndup(s, strlen(s));

@@ -88,7 +88,6 @@ void mt_schema_decimal(const struct ArrowSchema *field, int32_t *precision, int3
  * caller frees with mt_free. */
 char *mt_schema_ddl(const struct ArrowSchema *schema);
 char *mt_schema_type_name(const struct ArrowSchema *field);
-void mt_free(void *p);
 
 /* ---- columns under construction */
 

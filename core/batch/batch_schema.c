@@ -94,8 +94,3 @@ void mt_schema_decimal(const struct ArrowSchema *field, int32_t *precision, int3
     if (field->format[0] == 'd')
         sscanf(field->format, "d:%d,%d", precision, scale);
 }
-
-void mt_free(void *p)
-{
-    free(p);
-}

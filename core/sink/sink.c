@@ -104,7 +104,7 @@ static enum mt_status set_path(struct mt_sink *sink, const struct mt_sink_settin
         status = mt_fail(err, MT_FATAL, MT_CLASS_JOB,
                          "%s needs a path: add :option(\"path\", \"out/...\")", sink->type->name);
     else if (path)
-        status = sink_absolute_path(path, &sink->path, err);
+        status = mt_path_absolute(path, &sink->path, err);
     return status == MT_OK ? MT_OK : fail_option(err, "path");
 }
 

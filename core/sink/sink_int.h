@@ -8,11 +8,6 @@
 
 extern const struct mt_sink_type sink_console, sink_memory, sink_noop, sink_parquet;
 
-/* The absolute form of a local path ("out", "file:/out", "file:///out"), links of its
- * existing part resolved, so that one folder has one name. Reads the disk only. The
- * caller frees *out. */
-enum mt_status sink_absolute_path(const char *path, char **out, struct mt_error *err) MT_NODISCARD;
-
 /* What a destination will say of batch, before any row of it is stored (rows 0). */
 struct mt_sink_record sink_record_of(const struct mt_sink_batch *batch);
 

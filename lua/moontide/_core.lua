@@ -6,11 +6,6 @@ local ffi = require "ffi"
 local ABI = 1
 
 ffi.cdef(require "moontide._cdef")
-ffi.cdef [[
-char *realpath(const char *path, char *resolved);
-char *getcwd(char *buf, size_t size);
-void free(void *p);
-]]
 
 local C = ffi.C
 if C.mt_abi() ~= ABI then
@@ -92,23 +87,6 @@ function M.pairs(list)
   pairs_.items, pairs_.n = keep[1], #list
   keep[#keep + 1] = pairs_
   return pairs_, keep
-end
-
---- The real path of what exists, or nil.
----@param path string
----@return string?
-function M.realpath(path)
-  local resolved = C.realpath(path, nil)
-  if resolved == nil then return nil end
-  local text = ffi.string(resolved)
-  C.free(resolved)
-  return text
-end
-
----@return string
-function M.getcwd()
-  local buf = ffi.new("char[?]", 4096)
-  return C.getcwd(buf, 4096) ~= nil and ffi.string(buf) or "/"
 end
 
 return M

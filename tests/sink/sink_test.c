@@ -115,49 +115,6 @@ static void identities_are_the_name_or_format_and_place(void **state)
     mt_schema_release(&schema);
 }
 
-static void assert_absolute(const char *path, const char *expected)
-{
-    char *out = NULL;
-    struct mt_error err = {0};
-    if (sink_absolute_path(path, &out, &err) != MT_OK)
-        fail_msg("%s: %s", path, err.text);
-    assert_string_equal(out, expected);
-    free(out);
-}
-
-static void one_folder_has_one_name_however_it_is_written(void **state)
-{
-    (void)state;
-    char *root = new_folder(), *real = realpath(root, NULL), *before = getcwd(NULL, 0);
-    char *a = mt_format("%s/a", root), *link = mt_format("%s/link", root);
-    assert_int_equal(mkdir(a, 0777) | symlink("a", link) | chdir(root), 0);
-    char *table = mt_format("%s/a/out/t", real);
-    const char *const forms[] = {"a/out/t",      "./a//out/./t/",   "link/out/t",
-                                 "file:a/out/t", "a/out/none/../t", "link/../a/out/t"};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
-        assert_absolute(forms[i], table);
-    char *form = mt_format("file://%s/link/out/t", root);
-    assert_absolute(form, table);
-    free(form);
-    form = mt_format("file://localhost%s/a/out/t", root);
-    assert_absolute(form, table);
-    free(form);
-    form = mt_format("FILE:%s/a/out%%20t", root); /* as in Hadoop, no decoding */
-    char *percent = mt_format("%s/a/out%%20t", real);
-    assert_absolute(form, percent);
-    assert_absolute("/../nowhere/../../there", "/there");
-    assert_absolute("/", "/");
-    assert_int_equal(chdir(before), 0);
-    free(form);
-    free(percent);
-    free(table);
-    free(a);
-    free(link);
-    free(real);
-    free(before);
-    drop_folder(root);
-}
-
 /* ---- console */
 
 #define SHOWN_DDL                                                                                  \
@@ -499,7 +456,6 @@ int main(void)
         cmocka_unit_test(a_path_is_needed_once_and_where_it_means_something),
         cmocka_unit_test(rows_without_columns_and_senseless_partitions_are_refused),
         cmocka_unit_test(identities_are_the_name_or_format_and_place),
-        cmocka_unit_test(one_folder_has_one_name_however_it_is_written),
         cmocka_unit_test(the_console_prints_sparks_table),
         cmocka_unit_test(without_truncation_cells_are_whole_and_on_the_left),
         cmocka_unit_test(rows_past_the_limit_are_said_to_be_there),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * sink_path.c - one name for one folder.
+ * base_path.c - one name for one folder.
  *
  * "out", "./out", "file:/srv/out" and a link to it must be the same destination, also
  * after the job is started from elsewhere. The folder may not exist yet, so the links
@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "sink/sink_int.h"
+#include "base/base.h"
 
 /* Length of "s3:" of "s3://bucket" and of "file:", 0 for a path. */
 static size_t scheme_len(const char *path)
@@ -87,7 +87,7 @@ static const char *resolve(char *full, char resolved[PATH_MAX], int *error)
     }
 }
 
-enum mt_status sink_absolute_path(const char *path, char **out, struct mt_error *err)
+enum mt_status mt_path_absolute(const char *path, char **out, struct mt_error *err)
 {
     const char *local;
     enum mt_status status = local_part(path, &local, err);
