@@ -296,15 +296,16 @@ class Work:
         return kafka_job(more.pop("kafka", self.kafka), topic, more.pop("out", self.out),
                          more.pop("checkpoint", self.checkpoint), steps, **more)
 
-    def command(self, *words, env=(), steps=False):
-        return Running(self, [STEPS if steps else MOONTIDE, *words], dict(env))
+    def command(self, *words, env=(), program=(MOONTIDE,)):
+        return Running(self, [*program, *words], dict(env))
 
     def start(self, text, *words, kill=None, fail=None, name="job.lua", env=()):
         """Writes the job file and starts `moontide run` on it, progress as JSON."""
         path = self.dir / name
         path.write_text(text)
         env = {**dict(env), **({"MOONTIDE_KILL": kill} if kill else {}), **({"MOONTIDE_FAIL": fail} if fail else {})}
-        return self.command("run", path, "--json", *words, env=env, steps=bool(kill or fail))
+        return self.command("run", path, "--json", *words, env=env,
+                            program=[STEPS if kill or fail else MOONTIDE])
 
     def run(self, text, *words, seconds=60, **more):
         return self.start(text, *words, **more).finish(seconds)

@@ -2,6 +2,7 @@
 """A broker that is away, comes back, or no longer has what was planned."""
 import os
 import re
+import signal
 import socket
 
 import pytest
@@ -86,6 +87,23 @@ def test_a_broker_killed_while_the_job_runs_is_waited_for_and_nothing_is_lost(ow
     run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) >= len(produced), 60, "all rows")
     assert run.stop().code == 0
     assert_exactly_once(read_table(work.out), produced)
+
+
+def test_a_broker_that_stops_answering_is_waited_for(own, work):
+    topic = own.topic()
+    own.produce_values(topic, 0, ["a"])
+    run = work.start(work.job(topic, PLACES, kafka=own, trigger=None))
+    run.wait_batches(1)
+    pid = int((own.directory / "1/pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        run.wait_for(own.bootstrap, 40, "a line that names the broker")
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    own.produce_values(topic, 0, ["b"])
+    run.wait_batches(2, 60)
+    assert run.stop().code == 0
+    assert_exactly_once(read_table(work.out), {(0, 0): "a", (0, 1): "b"})
 
 
 def test_a_broker_killed_between_plan_and_read_is_waited_for(own, work):
@@ -189,6 +207,18 @@ def test_a_topic_deleted_and_created_anew_is_not_read_as_the_old_one(kafka, work
     work.run_ok(work.job(topic, PLACES, source={"failOnDataLoss": False}))
     values = [v.decode() for v in read_table(work.out)["value"].to_pylist()]
     assert sorted(values) == sorted([f"old {n}" for n in range(100)] + [f"new {n}" for n in range(rows)])
+
+
+@pytest.mark.parametrize("trigger", [None, 'processingTime = "1 second"'], ids=["default", "every second"])
+def test_a_topic_made_anew_while_the_job_runs_does_not_leave_it_silent(kafka, work, trigger):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, [f"old {n}" for n in range(100)])
+    run = work.start(work.job(topic, PLACES, trigger=trigger))
+    run.wait_batches(1)
+    recreate(kafka, topic, [f"new {n}" for n in range(10)])
+    done = run.finish(40)
+    assert done.code == DATA_LOSS and topic in done.err, repr(done)
+    assert read_table(work.out).num_rows == 100
 
 
 def test_a_topic_made_anew_between_plan_and_replay_is_not_read_as_the_old_one(kafka, work):

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kill -9 cannot show: checkpoints that were copied, restored, damaged or shared, and
 tables that already hold somebody's batches."""
+import os
+import random
 import shutil
+from collections import Counter
 
 import pytest
 
@@ -203,6 +206,48 @@ def test_a_zeroed_last_page_is_refused_or_does_not_matter(work, topic):
     zero_the_last_page(work.checkpoint / "data.mdb")
     done = work.run(job)
     assert done.code in (0, CHECKPOINT), repr(done)
+    assert_exactly_once(read_table(work.out), topic.rows)
+
+
+def test_flipped_bits_are_found_or_do_not_matter(work, topic):
+    seed = int(os.environ.get("MOONTIDE_SEED") or random.randrange(1 << 32))
+    print(f"MOONTIDE_SEED={seed}")
+    chance = random.Random(seed)
+    topic.add("a", "b")
+    job = work.job(topic.name, PLACES)
+    work.run_ok(job)
+    topic.add("c")
+    work.run_ok(job)
+    whole = (work.checkpoint / "data.mdb").read_bytes()
+    outcomes = Counter()
+    for flip in range(25):
+        data = bytearray(whole)
+        for _ in range(1 + flip % 3):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        (work.checkpoint / "data.mdb").write_bytes(data)
+        done = work.run(job)
+        assert done.code in (0, CHECKPOINT), f"flip {flip}, seed {seed}: {done!r}"
+        shown = work.command("ckpt", "show", work.checkpoint).finish(20)
+        assert shown.code in (0, CHECKPOINT), f"flip {flip}, seed {seed}: {shown!r}"
+        outcomes[done.code] += 1
+        assert_exactly_once(read_table(work.out), topic.rows)
+    (work.checkpoint / "data.mdb").write_bytes(whole)
+    topic.add("d")
+    work.run_ok(job)
+    assert_exactly_once(read_table(work.out), topic.rows)
+    print(outcomes)
+
+
+@pytest.mark.parametrize("name", ["lock.mdb", "owner"])
+@pytest.mark.parametrize("content", [None, b"", b"\xff" * 100], ids=["missing", "empty", "junk"])
+def test_what_stands_beside_the_data_may_be_lost(work, topic, name, content):
+    topic.add("a")
+    job = work.job(topic.name, PLACES)
+    work.run_ok(job)
+    path = work.checkpoint / name
+    path.unlink() if content is None else path.write_bytes(content)
+    topic.add("b")
+    work.run_ok(job)
     assert_exactly_once(read_table(work.out), topic.rows)
 
 

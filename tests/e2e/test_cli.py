@@ -6,7 +6,7 @@ import re
 import pyarrow.dataset as ds
 import pytest
 
-from harness import JOB, ROOT, USAGE, assert_exactly_once, read_table
+from harness import JOB, MOONTIDE, ROOT, USAGE, assert_exactly_once, read_table
 
 PLACES = ':select("partition", "offset", "value")'
 PROGRESS = ["id", "runId", "name", "timestamp", "batchId", "batchDuration", "numInputRows", "inputRowsPerSecond",
@@ -98,6 +98,25 @@ def test_the_other_sinks_take_the_rows(kafka, work, form):
     assert done.code == 0, repr(done)
     if form == "console":
         assert "Batch: 0" in done.out and "|hello|" in done.out.replace(" ", "") and "+-----+" in done.out
+
+
+def test_relative_paths_are_of_the_working_directory(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["x"])
+    job = work.job(topic, PLACES, out="rel/../table", checkpoint="ckpt")
+    assert len(work.run_ok(job).progress()) == 1
+    assert work.run_ok(work.job(topic, PLACES)).progress() == [], "the same by absolute paths"
+    assert_exactly_once(read_table(work.out), {(0, 0): "x"})
+
+
+def test_a_reader_of_standard_output_that_goes_away_loses_no_rows(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["x"] * 100)
+    (work.dir / "job.lua").write_text(work.job(topic, PLACES, source={"maxOffsetsPerTrigger": 1}))
+    done = work.command("-c", f"'{MOONTIDE}' run job.lua --json | head -1", program=["bash"]).finish()
+    assert len(done.progress()) == 1
+    work.run_ok(work.job(topic, PLACES))
+    assert_exactly_once(read_table(work.out), {(0, n): "x" for n in range(100)})
 
 
 def test_check_shows_the_job_without_a_server(work):

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from harness import MACHINE, assert_exactly_once, read_table
+from harness import MACHINE, MOONTIDE, assert_exactly_once, read_table
 
 PLACES = ':select("partition", "offset", "value")'
 
@@ -82,31 +82,76 @@ def test_a_full_map_grows_by_itself(kafka, work):
     assert_exactly_once(read_table(work.out), {(0, 0): "a", (0, 1): "b", (0, 2): "c"})
 
 
-def backlog(kafka, work, megabytes):
-    """Peak memory in MB of a run over so much, and the batches it took."""
-    topic = kafka.topic(4)
-    block = os.urandom(256 * 1024)
-    for round_ in range(megabytes // 100):
-        for p in range(4):
-            kafka.produce_values(topic, p, [
-                b'{"n":%d,"pad":"%s"}' % (n, block[n % 200_000:n % 200_000 + 480].hex().encode())
-                for n in range(25 * 1000)])
-    rows = megabytes // 100 * 100_000
-    done = work.run_ok(work.job(topic, ':fromJson("value", "n BIGINT", { keep = { "partition", "offset" } })'),
-                       seconds=600)
+def test_few_file_handles_are_an_error_in_words(work, noise):
+    topic, produced = noise
+    job = work.job(topic, PLACES, source={"maxOffsetsPerTrigger": 32})
+    work.run_ok(job, "--max-batches", "2")
+    script = work.dir / "job.lua"
+    for handles in (4, 8, 12, 16, 24):
+        run = work.command("run", script, "--json", program=["prlimit", f"--nofile={handles}", MOONTIDE])
+        done = run.finish()
+        assert 0 <= done.code <= 10 and (done.code == 0 or done.err), f"{handles} handles: {done!r}"
+    work.run_ok(job)
+    assert_exactly_once(read_table(work.out), produced)
+
+
+# ---- memory
+
+ROUND = 100_000  # rows of 1,000 bytes: 100 MB
+
+
+@pytest.fixture(scope="module")
+def backlog(kafka):
+    """A topic that grows to so many megabytes, and is filled once."""
+    topic, filled = kafka.topic(4), 0
+    pads = [os.urandom(490).hex() for _ in range(1000)]
+
+    def fill(megabytes):
+        nonlocal filled
+        while filled < megabytes:
+            for p in range(4):
+                kafka.produce_values(topic, p, ['{"n":%d,"pad":"%s"}' % (n, pads[n % 1000]) for n in range(ROUND // 4)])
+            filled += 100
+        return topic, filled // 100 * ROUND
+
+    return fill
+
+
+def assert_bounded(work, done, rows, most_mb):
     table = read_table(work.out)
     assert table.num_rows == rows
-    places = table.group_by(["partition", "offset"]).aggregate([])
-    assert places.num_rows == rows, "rows doubled"
-    return done.peak_kb // 1024, len(done.progress())
+    assert table.group_by(["partition", "offset"]).aggregate([]).num_rows == rows, "rows doubled"
+    batches, peak_mb = len(done.progress()), done.peak_kb // 1024
+    print(f"{rows} rows in {batches} batches, {peak_mb} MB at most")
+    assert batches > rows // ROUND and peak_mb < most_mb, f"{peak_mb} MB over {batches} batches"
 
 
-def test_a_backlog_of_a_gigabyte_is_read_in_the_memory_of_a_batch(kafka, work):
-    peak_mb, batches = backlog(kafka, work, 1000)
-    assert batches > 10 and peak_mb < 400, f"{peak_mb} MB over {batches} batches"
+ROWS_OF_IT = ':fromJson("value", "n BIGINT", { keep = { "partition", "offset" } })'
+
+
+def test_a_backlog_of_a_gigabyte_is_read_in_the_memory_of_a_batch(work, backlog):
+    topic, rows = backlog(1000)
+    done = work.run_ok(work.job(topic, ROWS_OF_IT), seconds=300)
+    assert_bounded(work, done, rows, most_mb=400)
+
+
+def test_a_script_slower_than_the_broker_does_not_let_rows_pile_up(work, backlog):
+    topic, rows = backlog(1000)
+    slow = ROWS_OF_IT + """
+:filter(function(row)
+  if row.offset % 100 == 0 then
+    local till = os.clock() + 0.001
+    while os.clock() < till do end
+  end
+  return true
+end)"""
+    run = work.start(work.job(topic, slow, trigger=None))
+    done = run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) >= rows, 300) and run.stop()
+    assert_bounded(work, done, rows, most_mb=400)
 
 
 @pytest.mark.long
-def test_a_backlog_of_five_gigabytes_needs_no_more_memory(kafka, work):
-    peak_mb, batches = backlog(kafka, work, 5000)
-    assert batches > 50 and peak_mb < 400, f"{peak_mb} MB over {batches} batches"
+def test_a_backlog_of_five_gigabytes_needs_no_more_memory(work, backlog):
+    topic, rows = backlog(5000)
+    done = work.run_ok(work.job(topic, ROWS_OF_IT), seconds=900)
+    assert_bounded(work, done, rows, most_mb=400)

@@ -42,9 +42,12 @@ def expected_rows(rows):
     return sorted(text(row, n) for n, row in enumerate(rows) if row["part"] is not None)
 
 
+PARTS = ("eu", "us/west", "a b", "x=1", "50%", "ü:?*#", "%2F", "O'Hare", "tab\tnl\n", ".hidden", "_also")
+
+
 def make_rows(n_rows):
     """Ten rows a batch; every third batch has none that the filter keeps."""
-    return [{"n": n, "part": None if n // 10 % 3 == 2 else ("eu", "us/west", "a b")[n % 3], "amount": f"{n}.25",
+    return [{"n": n, "part": None if n // 10 % 3 == 2 else PARTS[n % len(PARTS)], "amount": f"{n}.25",
              "ts": f"2026-11-29T10:{n % 60:02d}:00.123456Z", "day": f"2026-{1 + n % 12:02d}-05", "ok": n % 2 == 0}
             for n in range(n_rows)]
 
@@ -79,6 +82,15 @@ def test_spark_sees_whole_batches_only_while_a_killed_one_lies_about(kafka, work
     assert work.run(job, kill="sink.written:1").code == -9
     assert spark_rows(spark, work.out) == expected_rows(rows[:10])
     work.run_ok(job)
+    assert spark_rows(spark, work.out) == expected_rows(rows)
+
+
+def test_spark_reads_a_table_whose_path_needs_escapes(kafka, work, spark):
+    topic, rows = kafka.topic(), make_rows(20)
+    kafka.produce_values(topic, 0, [as_json(row) for row in rows])
+    work.out = work.dir / "a b%20c#ü+d" / "table"
+    work.run_ok(work.job(topic, STEPS, partition_by=["part"]))
+    read_table(work.out)
     assert spark_rows(spark, work.out) == expected_rows(rows)
 
 
