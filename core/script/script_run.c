@@ -356,9 +356,12 @@ void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *a
     mt_watch_init(&run.watch);
     pthread_mutex_init(&run.mutex, NULL);
     pthread_t thread;
-    int failed = pthread_create(&thread, NULL, query_thread, &run);
+    /* Without one of these the run would be deaf, to signals too. */
+    bool handles = signal_fd >= 0 && run.stop_fd >= 0 && mt_outbox_fd(run.outbox) >= 0;
+    int failed = handles ? pthread_create(&thread, NULL, query_thread, &run) : EMFILE;
     if (failed) {
-        mt_fail(&answer->error, MT_FATAL, MT_CLASS_MACHINE, "no thread: %s", strerror(failed));
+        mt_fail(&answer->error, MT_FATAL, MT_CLASS_MACHINE, "the run cannot start: %s",
+                strerror(failed));
         answer->code = MT_CLASS_MACHINE;
     } else {
         attend_to_the_end(&run, signal_fd);

@@ -93,16 +93,18 @@ static bool is_ours(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static bool only_ours(const char *dir)
+/* 0, or the errno of a look that failed. */
+static int only_ours(const char *dir, bool *ours)
 {
-    bool ours = true;
+    *ours = false;
     DIR *entries = opendir(dir);
     if (!entries)
-        return false;
-    for (struct dirent *entry; ours && (entry = readdir(entries));)
-        ours = is_ours(entry->d_name);
+        return errno;
+    *ours = true;
+    for (struct dirent *entry; *ours && (entry = readdir(entries));)
+        *ours = is_ours(entry->d_name);
     closedir(entries);
-    return ours;
+    return 0;
 }
 
 static int remove_in(const char *dir, const char *name)
@@ -118,8 +120,9 @@ static void remove_leftover(const char *dir)
 {
     struct mt_error ignored;
     int fd = -1;
+    bool ours;
     char *building = mt_format("%s.new", dir);
-    if (only_ours(building) && mt_store_owner_lock(building, "", &fd, &ignored) == MT_OK &&
+    if (only_ours(building, &ours) == 0 && ours && mt_store_owner_lock(building, "", &fd, &ignored) == MT_OK &&
         fd >= 0) {
         for (size_t i = 0; i < sizeof our_files / sizeof our_files[0]; i++)
             remove_in(building, our_files[i]);
@@ -166,12 +169,15 @@ static int put_first_facts(struct store_env *env, struct mt_error *err)
 static enum mt_status build(const char *building, int64_t map_bytes, struct mt_error *err)
 {
     struct store_env *env;
-    if (!only_ours(building))
+    bool ours;
+    int code = only_ours(building, &ours);
+    if (code == 0 && !ours)
         return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
                        "%s is where a new checkpoint is built, and it holds other files: move them "
                        "away",
                        building);
-    int code = remove_in(building, "data.mdb");
+    if (code == 0)
+        code = remove_in(building, "data.mdb");
     if (code == 0)
         code = remove_in(building, "lock.mdb");
     if (code != 0)

@@ -804,7 +804,7 @@ static void trouble_of_the_machine_is_told_from_the_rest(void **state)
         const char *fail, *words;
         enum mt_class class_;
     } cases[] = {
-        {"file.write=28", "No space left on device; free some space", MT_CLASS_MACHINE},
+        {"file.write=28", "No space left on device; make room", MT_CLASS_MACHINE},
         {"file.open=24", "Too many open files; raise the limit", MT_CLASS_MACHINE},
         {"file.fsync=5", "Input/output error; look at the disk", MT_CLASS_MACHINE},
         {"file.rename=13", "Permission denied; the user", MT_CLASS_SINK},

@@ -25,7 +25,7 @@ enum mt_status files_fail(struct mt_error *err, int error, const char *doing, co
     const char *cure = "";
     if (error == ENOSPC || error == EDQUOT) {
         class_ = MT_CLASS_MACHINE;
-        cure = "; free some space and start again, nothing of this batch is visible";
+        cure = "; make room and start again: nothing is lost or doubled";
     } else if (error == EMFILE || error == ENFILE) {
         class_ = MT_CLASS_MACHINE;
         cure = "; raise the limit of open files (ulimit -n) and start again";
