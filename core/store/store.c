@@ -122,8 +122,8 @@ static void remove_leftover(const char *dir)
     int fd = -1;
     bool ours;
     char *building = mt_format("%s.new", dir);
-    if (only_ours(building, &ours) == 0 && ours && mt_store_owner_lock(building, "", &fd, &ignored) == MT_OK &&
-        fd >= 0) {
+    if (only_ours(building, &ours) == 0 && ours &&
+        mt_store_owner_lock(building, "", &fd, &ignored) == MT_OK && fd >= 0) {
         for (size_t i = 0; i < sizeof our_files / sizeof our_files[0]; i++)
             remove_in(building, our_files[i]);
         rmdir(building);
