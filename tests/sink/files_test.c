@@ -493,21 +493,23 @@ static void a_pending_list_in_use_is_not_settled_by_another_process(void **state
     mt_sink_free(sink);
 }
 
+#define ATTEMPT "1c9e6f2a-0000-4000-8000-3b7d5a9f0e42" /* no part of a path's chance name */
+
 static void a_pending_list_deletes_only_its_own_files_inside_the_table(void **state)
 {
     struct place *place = *state;
     struct mt_sink *sink = running(place, NULL);
     store_ids(sink, QUERY, 0, 0, 10);
     char *list = log_file(place, ".mt-" QUERY "-parquet%231.pending");
-    char *outside = mt_format("%s/part-00000-x.parquet", place->root);
-    char *inside = mt_format("%s/part-00000-x.parquet", place->table);
+    char *outside = mt_format("%s/part-00000-" ATTEMPT ".parquet", place->root);
+    char *inside = mt_format("%s/part-00000-" ATTEMPT ".parquet", place->table);
     char *foreign = mt_format("%s/part-00000-y.parquet", place->table);
     write_file(outside, "");
     write_file(inside, "");
     write_file(foreign, "");
-    write_file(list, "{\"batch\":1,\"digest\":\"\",\"attempt\":\"x\",\"files\":["
-                     "\"part-00000-x.parquet\",\"../part-00000-x.parquet\","
-                     "\"a/../../part-00000-x.parquet\",\"part-00000-y.parquet\"]}");
+    write_file(list, "{\"batch\":1,\"digest\":\"\",\"attempt\":\"" ATTEMPT "\",\"files\":["
+                     "\"part-00000-" ATTEMPT ".parquet\",\"../part-00000-" ATTEMPT ".parquet\","
+                     "\"a/../../part-00000-" ATTEMPT ".parquet\",\"part-00000-y.parquet\"]}");
     need_recover(sink, QUERY, false);
     assert_true(access(inside, F_OK) != 0);
     assert_true(access(outside, F_OK) == 0);
