@@ -200,12 +200,4 @@ wait $pid
     local show = cjson.decode(folder:moontide("ckpt show ckpt --json").out)
     assert.same({ 0, -1 }, { show.lastPlan, show.lastCommit })
   end)
-
-  it("stops when standard output is closed, and says so", function()
-    folder:write("job.lua", job("", ':format "noop"'))
-    local done = folder:shell [[
-"$PROGRAM" run job.lua 2>log > >(exec <&-) ; code=$?; cat log; exit $code]]
-    assert.equal(10, done.code, done.out)
-    assert.truthy(done.out:find("standard output: Broken pipe", 1, true), done.out)
-  end)
 end)

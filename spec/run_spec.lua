@@ -70,4 +70,43 @@ end).writeStream:format "noop":trigger { availableNow = true }]]
     assert.equal(5, done.code)
     assert.matches("job.lua:6: withColumn at row 1 of memory1: x is TINYINT", done.err, 1, true)
   end)
+
+  it("prints the rows of a batch before its line, and nothing of another batch between", function()
+    folder:write("job.lua", [[
+local mt = require "moontide"
+return mt.readStream:format "kafka":option("kafka.bootstrap.servers", mt.conf "brokers")
+  :option("subscribe", "orders"):option("startingOffsets", "earliest"):load()
+  :select("partition", "offset").writeStream:format "console"]])
+    local done = folder:moontide "demo job.lua --rows 60 --seconds 2"
+    assert.equal(0, done.code)
+    local shown = {}
+    for line in done.out:gmatch "[^\n]+" do
+      shown[#shown + 1] = line:match "^Batch: %d+" or line:match "^batch %d+"
+    end
+    assert.truthy(#shown >= 4, done.out)
+    for i = 1, #shown, 2 do
+      local batch = (i - 1) / 2
+      assert.same({ "Batch: " .. batch, "batch " .. batch }, { shown[i], shown[i + 1] })
+    end
+  end)
+
+  it("ends like others when nobody reads what it prints, after its batch", function()
+    folder:write("job.lua", ([[
+local mt = require "moontide"
+local s = mt.memoryStream("n BIGINT"):addData { { n = 1 } }
+return s.writeStream:format "console":option("checkpointLocation", %q):trigger { availableNow = true }]]):format(
+      folder:path "checkpoint"))
+    local done = folder:shell "exec 3> >(:); wait $!; moontide run job.lua >&3"
+    assert.equal(128 + 13, done.code)
+    assert.matches("standard output was closed by its reader", done.err, 1, true)
+    assert.is_nil(done.err:find("ERROR", 1, true))
+    assert.matches('"lastCommit":0', folder:moontide("ckpt show checkpoint --json").out, 1, true)
+  end)
+
+  it("says so where there are too few file handles to begin", function()
+    folder:write("job.lua", "return nil")
+    local done = folder:shell "exec 3>&- 4>&-; ulimit -n 4; moontide run job.lua"
+    assert.equal(10, done.code)
+    assert.matches("the run cannot start: Too many open files", done.err, 1, true)
+  end)
 end)

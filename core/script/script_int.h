@@ -64,10 +64,11 @@ struct mt_outbox;
 
 struct mt_outbox *mt_outbox_new(void);
 void mt_outbox_free(struct mt_outbox *box);
-int mt_outbox_fd(const struct mt_outbox *box); /* readable when there is something to take */
-/* The query's thread: a line without its end (waits while a megabyte is not taken, unless
- * hurried); what it waits for ("": it is at work); that nothing more will come. */
-void mt_outbox_put(struct mt_outbox *box, const char *line);
+/* Readable when there is something to take; -1: no file handle was left for it. */
+int mt_outbox_fd(const struct mt_outbox *box);
+/* The query's thread: whole lines (waits while a megabyte is not taken, unless hurried);
+ * what it waits for ("": it is at work); that nothing more will come. */
+void mt_outbox_put(struct mt_outbox *box, const char *text);
 void mt_outbox_waits(struct mt_outbox *box, const char *what);
 void mt_outbox_finish(struct mt_outbox *box);
 /* The main thread. take: moves all lines to the end of `lines`, copies what is waited for,

@@ -53,13 +53,12 @@ static void changed(struct mt_outbox *box)
     pthread_mutex_unlock(&box->mutex);
 }
 
-void mt_outbox_put(struct mt_outbox *box, const char *line)
+void mt_outbox_put(struct mt_outbox *box, const char *text)
 {
     pthread_mutex_lock(&box->mutex);
     while (box->lines.len >= UNREAD_BYTES && !box->hurry)
         pthread_cond_wait(&box->taken, &box->mutex);
-    mt_buf_adds(&box->lines, line);
-    mt_buf_adds(&box->lines, "\n");
+    mt_buf_adds(&box->lines, text);
     changed(box);
 }
 

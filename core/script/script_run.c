@@ -57,12 +57,20 @@ static void stop(struct run *run)
 
 /* ---- the query's thread */
 
+/* Lines in place of what a terminal shows of the waiting. */
+static void print(void *ctx, const char *lines)
+{
+    struct run *run = ctx;
+    char *text = mt_format("%s%s", run->request->terminal ? ERASE : "", lines);
+    mt_outbox_put(run->outbox, text);
+    free(text);
+}
+
 static void on_progress(void *ctx, const char *json, const char *human)
 {
     struct run *run = ctx;
-    char *line = run->request->json ? mt_strdup(json)
-                                    : mt_format("%s%s", run->request->terminal ? ERASE : "", human);
-    mt_outbox_put(run->outbox, line);
+    char *line = mt_format("%s\n", run->request->json ? json : human);
+    print(run, line);
     free(line);
     if (run->request->max_rows && mt_script_job_rows(run->job) >= run->request->max_rows)
         stop(run);
@@ -180,6 +188,10 @@ static enum mt_status run_job(struct run *run, struct mt_error *err)
     struct mt_query_settings settings;
     mt_script_job_settings(run->job, &settings);
     apply_request(run, &settings);
+    if (!run->request->json) { /* else it is for JSON alone, see claim_output */
+        settings.sink->print = print;
+        settings.sink->print_ctx = run;
+    }
     run->answer->format = mt_strdup(settings.sink->type->name);
     run->answer->path = settings.sink->path ? mt_strdup(settings.sink->path) : NULL;
     status = run_settings(run, &settings, err);
@@ -205,7 +217,8 @@ struct screen {
     size_t sent;           /* of them */
     char waiting[256], shown[256];
     int64_t since_ms; /* that it waits for this */
-    bool finished, broken;
+    bool finished;
+    int broken; /* exit code since a write failed; 0: none did */
 };
 
 /* Characters a line of the terminal holds. */
@@ -239,6 +252,18 @@ static void show_waiting(struct screen *screen, int width, int64_t now_ms)
                 cut ? "..." : "", time);
 }
 
+/* Nobody reads any more, as behind `| head`: that is no trouble of this program, which ends
+ * like every other there. */
+static void give_up_output(struct screen *screen, struct run *run, int error)
+{
+    if (error == EPIPE)
+        mt_log(MT_INFO, "standard output was closed by its reader: stopping after this batch");
+    else
+        mt_log(MT_ERROR, "standard output: %s; stopping after this batch", strerror(error));
+    screen->broken = error == EPIPE ? 128 + SIGPIPE : MT_CLASS_MACHINE;
+    stop(run);
+}
+
 static void write_some(struct screen *screen, struct run *run)
 {
     size_t left = screen->pending.len - screen->sent;
@@ -251,9 +276,7 @@ static void write_some(struct screen *screen, struct run *run)
         if (screen->sent == screen->pending.len)
             screen->sent = screen->pending.len = 0;
     } else if (errno != EINTR && errno != EAGAIN) {
-        mt_log(MT_ERROR, "standard output: %s; stopping after this batch", strerror(errno));
-        screen->broken = true;
-        stop(run);
+        give_up_output(screen, run, errno);
     }
 }
 
@@ -275,12 +298,15 @@ static void on_signal(struct run *run, int signal_fd)
     stop(run);
 }
 
-/* One turn: waits for a signal, lines, room on standard output, or the next tick. */
+/* One turn: waits for a signal, lines, room on standard output, or the next tick. Lines are
+ * taken when those before are written: what a slow reader leaves stays in the outbox, which
+ * is bounded. */
 static void attend(struct run *run, struct screen *screen, int signal_fd)
 {
-    struct pollfd fds[] = {{.fd = signal_fd, .events = POLLIN},
-                           {.fd = mt_outbox_fd(run->outbox), .events = POLLIN},
-                           {.fd = screen->pending.len ? run->out_fd : -1, .events = POLLOUT}};
+    struct pollfd fds[] = {
+        {.fd = signal_fd, .events = POLLIN},
+        {.fd = screen->pending.len ? -1 : mt_outbox_fd(run->outbox), .events = POLLIN},
+        {.fd = screen->pending.len ? run->out_fd : -1, .events = POLLOUT}};
     int n = poll(fds, 3, TICK_MS);
     if (fds[0].revents)
         on_signal(run, signal_fd);
@@ -312,9 +338,9 @@ static void attend_to_the_end(struct run *run, int signal_fd)
         }
     }
     if (*screen.shown && write(run->out_fd, ERASE, strlen(ERASE)) < 0)
-        screen.broken = true;
-    if (screen.broken && !run->answer->code)
-        run->answer->code = MT_CLASS_MACHINE;
+        give_up_output(&screen, run, errno);
+    if (!run->answer->code)
+        run->answer->code = screen.broken;
     mt_buf_free(&screen.pending);
 }
 

@@ -88,6 +88,10 @@ struct mt_sink {
     char *path;                       /* absolute, or NULL */
     char **partition_by;
     int64_t n_partition_by;
+    /* Where a sink that shows rows to people puts them (whole lines); NULL: standard output.
+     * The host's; called from the sink's thread. */
+    void (*print)(void *ctx, const char *text);
+    void *print_ctx;
 };
 
 const struct mt_sink_type *mt_sink_type_of(const char *name);

@@ -3,7 +3,8 @@
  * sink_console.c - a batch as a table on standard output, in the form of Spark's show().
  *
  * A batch is printed at commit, in one go: an aborted one never shows, and lines of
- * others do not come between. What was printed cannot be asked back, so a batch may be
+ * others do not come between. A host that writes to standard output itself takes the text
+ * and keeps the order. What was printed cannot be asked back, so a batch may be
  * printed again after a crash. */
 #include <errno.h>
 #include <stdio.h>
@@ -112,8 +113,12 @@ static enum mt_status print(const struct console_sink *console, struct mt_error 
                     console->num_rows == 1 ? "" : "s");
     else
         mt_buf_adds(&out, "\n");
+    bool done = true;
     errno = 0;
-    bool done = fwrite(out.data, 1, out.len, stdout) == out.len && fflush(stdout) == 0;
+    if (console->base.print)
+        console->base.print(console->base.print_ctx, out.data);
+    else
+        done = fwrite(out.data, 1, out.len, stdout) == out.len && fflush(stdout) == 0;
     mt_buf_free(&out);
     if (!done)
         return mt_fail(err, MT_FATAL, errno == ENOSPC ? MT_CLASS_MACHINE : MT_CLASS_SINK,

@@ -14,7 +14,8 @@ Exit codes:
    2  command line                         8  sink: destination refused or away
    3  job: the file does not load          9  checkpoint: damaged, owned, too old
    4  script: a function failed on a row  10  machine: disk, memory, file handles
-   5  data: a record the job refuses      128+N  ended at once by signal N]]
+   5  data: a record the job refuses      128+N  ended at once by signal N
+                                          141  standard output has no reader any more]]
 
 --- "key=value" as a pair; nil and a message when it is not one.
 local function setting(text)

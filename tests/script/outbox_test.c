@@ -47,11 +47,11 @@ static void lines_come_whole_and_in_order(void **state)
 {
     (void)state;
     assert_false(readable(0));
-    mt_outbox_put(box, "one");
-    mt_outbox_put(box, "two");
+    mt_outbox_put(box, "one\n");
+    mt_outbox_put(box, "two\n");
     assert_true(readable(0));
     assert_false(mt_outbox_take(box, &lines, waiting));
-    mt_outbox_put(box, "three");
+    mt_outbox_put(box, "three\n");
     mt_outbox_finish(box);
     assert_true(mt_outbox_take(box, &lines, waiting));
     assert_string_equal(lines.data, "one\ntwo\nthree\n");
@@ -79,6 +79,7 @@ static void *put_more(void *line)
 static void fill(char *line, size_t size)
 {
     memset(line, 'x', size - 1);
+    line[size - 2] = '\n';
     line[size - 1] = '\0';
     mt_outbox_put(box, line);
 }
@@ -86,30 +87,30 @@ static void fill(char *line, size_t size)
 static void unread_megabyte_holds_the_query_until_it_is_taken(void **state)
 {
     (void)state;
-    static char line[1 << 20];
+    static char line[(1 << 20) + 1];
     pthread_t thread;
     fill(line, sizeof line);
-    pthread_create(&thread, NULL, put_more, (void *)"more");
+    pthread_create(&thread, NULL, put_more, (void *)"more\n");
     poll(NULL, 0, 50); /* time for a put that does not wait to show itself */
     assert_false(atomic_load(&through));
     mt_outbox_take(box, &lines, waiting);
-    assert_int_equal(lines.len, sizeof line);
+    assert_int_equal(lines.len, sizeof line - 1);
     pthread_join(thread, NULL);
     mt_outbox_take(box, &lines, waiting);
-    assert_string_equal(lines.data + sizeof line, "more\n");
+    assert_string_equal(lines.data + sizeof line - 1, "more\n");
 }
 
 static void hurry_lets_the_query_through(void **state)
 {
     (void)state;
-    static char line[1 << 20];
+    static char line[(1 << 20) + 1];
     pthread_t thread;
     fill(line, sizeof line);
-    pthread_create(&thread, NULL, put_more, (void *)"last");
+    pthread_create(&thread, NULL, put_more, (void *)"last\n");
     mt_outbox_hurry(box);
     pthread_join(thread, NULL);
     mt_outbox_take(box, &lines, waiting);
-    assert_string_equal(lines.data + sizeof line, "last\n");
+    assert_string_equal(lines.data + sizeof line - 1, "last\n");
 }
 
 int main(void)

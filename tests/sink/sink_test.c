@@ -314,6 +314,33 @@ static void what_would_steer_the_terminal_is_shown_as_text(void **state)
     mt_schema_release(&schema);
 }
 
+static void take_text(void *ctx, const char *text)
+{
+    mt_buf_adds(ctx, text);
+}
+
+static void a_host_takes_what_the_console_prints(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    schema_of(ROWS_DDL, &schema);
+    struct setup setup = {.format = "console"};
+    struct mt_sink *sink = need_sink(&setup, &schema);
+    struct mt_batch rows = make_rows(&schema, 0, 3);
+    struct mt_buf text = {0};
+    struct mt_error err = {0};
+    enum mt_sink_answer answer;
+    sink->print = take_text;
+    sink->print_ctx = &text;
+    assert_int_equal(store_rows(sink, QUERY, 7, &rows, &answer, &err), MT_OK);
+    assert_non_null(strstr(text.data, "\nBatch: 7\n"));
+    assert_int_equal(text.data[text.len - 1], '\n');
+    mt_buf_free(&text);
+    mt_batch_release(&rows);
+    mt_sink_free(sink);
+    mt_schema_release(&schema);
+}
+
 static void a_console_that_cannot_print_says_so(void **state)
 {
     (void)state;
@@ -462,6 +489,7 @@ int main(void)
         cmocka_unit_test(an_empty_batch_prints_the_head_alone),
         cmocka_unit_test(what_would_steer_the_terminal_is_shown_as_text),
         cmocka_unit_test(a_console_that_cannot_print_says_so),
+        cmocka_unit_test(a_host_takes_what_the_console_prints),
         cmocka_unit_test(memory_keeps_every_type_and_ignores_a_repeated_batch),
         cmocka_unit_test(a_new_start_of_a_memory_query_begins_empty),
         cmocka_unit_test(a_memory_table_is_read_while_it_is_written),
