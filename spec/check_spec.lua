@@ -115,6 +115,16 @@ return s:select "m"
     assert.equal("***", facts.source.options["kafka.bootstrap.servers"])
   end)
 
+  it("refuses a secret that stands in the file", function()
+    local literal = GOOD:gsub('"localhost:9"', '"localhost:9"):option("kafka.sasl.password", "hunter22"')
+    local facts = facts_of(literal)
+    assert.equal(1, #facts.errors)
+    assert.matches('option "kafka.sasl.password" takes a secret', facts.errors[1].text, 1, true)
+    assert.is_nil(facts.errors[1].text:find "hunter22")
+    local named = literal:gsub('"hunter22"', 'mt.secret "WORD"')
+    assert.same({}, facts_of(named, { WORD = "hunter22" }).errors)
+  end)
+
   it("finds no fault in the project's own jobs and examples", function()
     local given = { brokers = "localhost:9", user = "bob", password = "bob-pw" }
     local files = io.popen "ls jobs/*.lua examples/*.lua"

@@ -57,6 +57,16 @@ return s.writeStream:format "noop":trigger { availableNow = true }]], "--set KEY
     assert.is_nil((done.err .. done.out):find("opensesame", 1, true))
   end)
 
+  it("masks secrets in the words of an error", function()
+    local done = run(1, [[
+local key = mt.secret "KEY"
+return s:filter(function(row) error("no row for " .. key) end)
+  .writeStream:format "noop":trigger { availableNow = true }]], "--set KEY=opensesame")
+    assert.equal(4, done.code)
+    assert.matches("no row for ***", done.err, 1, true)
+    assert.is_nil((done.err .. done.out):find("opensesame", 1, true))
+  end)
+
   it("ends with code 4 for a mistake in a function, and 5 for a value that does not fit", function()
     local steps = [[
 return s:withColumn("x", "TINYINT", function(row)

@@ -208,6 +208,23 @@ static enum mt_class class_of(const char *name, enum mt_class otherwise)
     return otherwise;
 }
 
+/* The text without the job's secrets; on the stack, where no config was loaded as it was. */
+static const char *masked(lua_State *L, const char *text)
+{
+    int top = lua_gettop(L);
+    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
+    lua_getfield(L, -1, "moontide.config");
+    if (!lua_istable(L, -1))
+        return text;
+    lua_getfield(L, -1, "mask");
+    lua_pushstring(L, text);
+    if (lua_pcall(L, 1, 1, 0) != 0) {
+        lua_settop(L, top);
+        return "an error whose words may hold a secret";
+    }
+    return lua_tostring(L, -1);
+}
+
 static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_error *err)
 {
     int top = lua_gettop(L);
@@ -220,8 +237,8 @@ static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_e
         class_ = class_of(field(L, top, "class"), class_);
         text = field(L, top, "text");
     }
-    mt_fail(err, status, class_, "%s", text ? text : "an error without words");
-    lua_pop(L, 1);
+    mt_fail(err, status, class_, "%s", text ? masked(L, text) : "an error without words");
+    lua_settop(L, top - 1);
     return status;
 }
 

@@ -86,8 +86,8 @@ end
 local function errors_of(faults)
   local list = json.array {}
   for i, one in ipairs(faults) do
-    list[i] = { file = one.at and one.at.file, line = one.at and one.at.line, text = one.words or one.text,
-      whole = one.text }
+    list[i] = { file = one.at and one.at.file, line = one.at and one.at.line, text = config.mask(one.words or one.text),
+      whole = config.mask(one.text) }
   end
   return list
 end

@@ -12,12 +12,13 @@ local M = {}
 local set = {}     -- from --set
 local read = {}    -- name -> value that conf gave
 local secrets = {} -- values to be masked
+local given = {} -- values that mt.secret gave, as keys
 local closed = false -- the job is loaded: what it consists of is settled
 
 --- Begins a job: values of --set; nothing was read yet.
 ---@param values table<string, string>
 function M.begin(values)
-  set, read, secrets, closed = values, {}, {}, false
+  set, read, secrets, given, closed = values, {}, {}, {}, false
 end
 
 --- The job is loaded: conf gives what it gave before, and nothing new.
@@ -94,7 +95,15 @@ function M.secret(name)
     text = content:gsub("\r?\n$", "")
   end
   if #text >= 4 then secrets[#secrets + 1] = text end
+  given[text] = true
   return text
+end
+
+--- Whether mt.secret gave this value.
+---@param text string
+---@return boolean
+function M.is_secret(text)
+  return given[text] == true
 end
 
 --- The text without the secrets in it.

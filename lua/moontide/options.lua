@@ -3,6 +3,7 @@
 --
 -- Whether an option exists and what it may be is decided in one place, the tables of the core;
 -- here a value becomes text, and an error that names an option finds its line again.
+local config = require "moontide.config"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local json = require "moontide.json"
@@ -88,6 +89,18 @@ local function as_text(name, v)
     or ("option %q takes text, a number or a boolean, not a %s"):format(name, kind))
 end
 
+local SECRET_WORDS = { "password", "secret", "key%.pem$" }
+
+-- A job file is kept in the checkpoint with its batches, so a secret must not stand in it.
+local function refuse_literal_secret(name, text)
+  for _, word in ipairs(SECRET_WORDS) do
+    if name:lower():find(word) and not config.is_secret(text) then
+      fault.raise(("option %q takes a secret, and a job file is kept in the checkpoint; write "
+        .. "mt.secret \"NAME\" and run with --set NAME=file:PATH"):format(name))
+    end
+  end
+end
+
 --- Refuses what is no name for a query, a source or a sink. Names stand in records as JSON and
 --- in C's strings, so they are UTF-8 without a NUL byte.
 ---@param what string the method that was given it
@@ -109,7 +122,9 @@ function M.add(list, name, v)
   fault.expect("the name of an option", name, "string")
   local longer = {}
   for i, option in ipairs(list) do longer[i] = option end
-  longer[#longer + 1] = { name = name, value = as_text(name, v), at = fault.here() }
+  local text = as_text(name, v)
+  refuse_literal_secret(name, text)
+  longer[#longer + 1] = { name = name, value = text, at = fault.here() }
   return longer
 end
 

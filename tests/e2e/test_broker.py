@@ -129,7 +129,9 @@ def test_wrong_credentials_are_an_error_that_names_the_broker(kafka, work):
     sasl = (kafka.directory / "sasl").read_text().strip()
     login = {"kafka.bootstrap.servers": sasl, "kafka.security.protocol": "SASL_PLAINTEXT",
              "kafka.sasl.mechanism": "PLAIN", "kafka.sasl.username": "bob"}
-    done = work.run(work.job("t", source={**login, "kafka.sasl.password": "wrong-word"}, trigger=None), seconds=30)
+    job = work.job("t", source={**login, "kafka.sasl.password": "PASSWORD"}, trigger=None)
+    job = job.replace('"PASSWORD"', 'mt.secret "word"')
+    done = work.run(job, "--set", "word=wrong-word", seconds=30)
     assert done.code == SOURCE and sasl in done.err and "authentication" in done.err.lower(), repr(done)
     assert "wrong-word" not in done.err
 
