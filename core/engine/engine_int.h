@@ -29,6 +29,7 @@ struct plan {
     char digest[65];
     char bundle[65];
     char time_zone[64];
+    char *sink;         /* identity of the sink it was planned for; NULL until read back */
     struct span *spans; /* one a source */
     int64_t n_spans;
 };

@@ -23,6 +23,7 @@ void plan_clear(struct plan *plan)
         free(plan->spans[i].latest), free(plan->spans[i].facts);
     }
     free(plan->spans);
+    free(plan->sink);
     *plan = (struct plan){.id = -1};
 }
 
@@ -112,14 +113,14 @@ enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *
     json_error_t at;
     json_t *json = json_loads(text, 0, &at), *sources;
     json_int_t format, id, time_us, seed, attempt;
-    const char *digest, *zone, *bundle;
+    const char *digest, *zone, *bundle, *sink;
     if (!json)
         return bad_plan(err, at.text);
     enum mt_status status;
-    if (json_unpack_ex(json, &at, 0, "{s:I, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:I}", "format",
-                       &format, "batchId", &id, "digest", &digest, "sources", &sources,
+    if (json_unpack_ex(json, &at, 0, "{s:I, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:I, s:[s]}",
+                       "format", &format, "batchId", &id, "digest", &digest, "sources", &sources,
                        "batchTimeUs", &time_us, "timeZone", &zone, "seed", &seed, "bundle", &bundle,
-                       "attempt", &attempt) != 0 ||
+                       "attempt", &attempt, "sinks", &sink) != 0 ||
         strlen(digest) != 64 || strlen(bundle) != 64)
         status = bad_plan(err, at.text);
     else if (format != FORMAT)
@@ -130,6 +131,7 @@ enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *
                     (long long)format, FORMAT);
     else {
         *plan = (struct plan){.id = id, .time_us = time_us, .seed = seed, .attempt = attempt};
+        plan->sink = mt_strdup(sink);
         memcpy(plan->digest, digest, 65);
         memcpy(plan->bundle, bundle, 65);
         snprintf(plan->time_zone, sizeof plan->time_zone, "%s", zone);

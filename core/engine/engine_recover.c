@@ -36,6 +36,9 @@ static enum mt_status load_positions(struct mt_query *query, struct mt_error *er
         query->positions[i] = mt_strdup(last.spans[i].end);
         mt_source_remember(query->sources[i], last.spans[i].facts);
     }
+    if (status == MT_OK && strcmp(last.sink, query->sink->identity) != 0)
+        mt_log(MT_WARN, "the sink changed: batches before %lld are in %s, the next ones go to %s",
+               (long long)query->committed + 1, last.sink, query->sink->identity);
     plan_clear(&last);
     return status;
 }
@@ -145,6 +148,28 @@ static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
     return status;
 }
 
+/* Its identity begins with its format; one with a name of its own is taken at its word. */
+static bool has_a_memory(const char *identity)
+{
+    char format[32] = {0};
+    memcpy(format, identity, strnlen(identity, sizeof format - 1));
+    format[strcspn(format, " ")] = '\0';
+    const struct mt_sink_type *type = mt_sink_type_of(format);
+    return !type || type->exactly_once;
+}
+
+/* The sink that the batch was planned for may hold it, and nobody asks that one now. */
+static enum mt_status refuse_other_sink(const struct mt_query *query, struct mt_error *err)
+{
+    const char *before = query->plan.sink, *now = query->sink->identity;
+    if (!before || strcmp(before, now) == 0 || !has_a_memory(before))
+        return MT_OK;
+    return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                   "was planned for %s and is not committed, and the job now writes to %s: the old "
+                   "sink may hold it already; run the job once as it was, then change the sink",
+                   before, now);
+}
+
 enum mt_status recover_batch(struct mt_query *query, bool *holds, struct mt_error *err)
 {
     enum mt_status status = sink_ask(query, holds, err);
@@ -156,7 +181,12 @@ enum mt_status recover_batch(struct mt_query *query, bool *holds, struct mt_erro
                (long long)query->stored.rows);
         return MT_OK;
     }
+    status = refuse_other_sink(query, err);
+    if (status != MT_OK)
+        return status;
     mt_log(MT_INFO, "planned and not committed: running it again (attempt %lld)",
            (long long)query->plan.attempt + 1);
+    free(query->plan.sink);
+    query->plan.sink = NULL; /* it is this one now */
     return adopt_batch(query, err);
 }

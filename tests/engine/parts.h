@@ -68,6 +68,7 @@ struct bench {
     struct mt_query_settings settings;
     struct mt_query *query;
     struct numbers *source;
+    const char *sink_name; /* identity of the sink; NULL: "vault" */
     int64_t now_ms, progress_lines;
     char last_json[8192], last_line[1024];
     struct mt_error err;
@@ -362,7 +363,7 @@ static enum mt_status bench_open_two(struct bench *bench, struct numbers *second
     struct numbers *source = new_numbers(bench->source);
     struct vault_sink *sink = mt_alloc(sizeof *sink);
     sink->base = (struct mt_sink){.type = &vault_type,
-                                  .identity = mt_strdup("vault"),
+                                  .identity = mt_strdup(bench->sink_name ? bench->sink_name : "vault"),
                                   .marker_identity = mt_strdup("vault#1")};
     sink->vault = &bench->vault;
     struct mt_source **sources = mt_alloc(2 * sizeof *sources);

@@ -343,6 +343,32 @@ static void test_stop_while_waiting_ends_at_once(void **state)
     bench_deinit(&bench);
 }
 
+static void test_sink_may_change_between_batches_and_not_within_one(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    run_ok(&bench);
+    bench_close(&bench);
+    bench.sink_name = "other";
+    bench.source->total = 60;
+    bench.job.fails = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL); /* batch 1 is planned for the other sink */
+    assert_int_equal(bench.err.class_, MT_CLASS_SCRIPT);
+    bench_close(&bench);
+    bench.sink_name = "third";
+    assert_int_equal(bench_open(&bench), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    assert_int_equal(bench.err.class_, MT_CLASS_CHECKPOINT);
+    assert_non_null(strstr(bench.err.text, "was planned for other"));
+    bench_close(&bench);
+    bench.sink_name = "other";
+    run_ok(&bench);
+    expect_all(&bench, 60);
+    bench_deinit(&bench);
+}
+
 static void test_max_batches_ends_the_run(void **state)
 {
     (void)state;
@@ -462,6 +488,7 @@ int main(void)
         cmocka_unit_test(test_account_that_does_not_add_up_stops_before_the_sink),
         cmocka_unit_test(test_other_digest_in_the_sink_is_fatal),
         cmocka_unit_test(test_stop_while_waiting_ends_at_once),
+        cmocka_unit_test(test_sink_may_change_between_batches_and_not_within_one),
         cmocka_unit_test(test_max_batches_ends_the_run),
         cmocka_unit_test(test_once_goes_on_where_a_batch_cannot_hold_all),
         cmocka_unit_test(test_once_only_finishes_the_batch_that_was_left),
