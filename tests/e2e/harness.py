@@ -82,7 +82,7 @@ class Kafka:
     @property
     def producer(self):
         if Producer not in self.clients:
-            self.client(Producer, **{"linger.ms": 5, "message.max.bytes": 4000000,
+            self.client(Producer, **{"linger.ms": 5, "enable.idempotence": True, "message.max.bytes": 4000000,
                                      "queue.buffering.max.messages": 2000000,
                                      "queue.buffering.max.kbytes": 2000000})
         return self.clients[Producer]
