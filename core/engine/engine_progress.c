@@ -186,10 +186,9 @@ static int64_t lag_of(const struct mt_query *query)
     int64_t lag = -1;
     for (int64_t i = 0; i < query->n_sources; i++) {
         json_t *about = describe_source(query, i);
-        const char *text = json_string_value(
-            json_object_get(json_object_get(about, "metrics"), "maxOffsetsBehindLatest"));
-        if (text)
-            lag = (lag < 0 ? 0 : lag) + strtoll(text, NULL, 10);
+        json_t *behind = json_object_get(about, "behind");
+        if (behind)
+            lag = (lag < 0 ? 0 : lag) + json_integer_value(behind);
         json_decref(about);
     }
     return lag;

@@ -59,8 +59,9 @@ struct mt_source_type {
     /* A batch that ended here is committed; may be said again at a start. Failure is
      * only a warning. */
     enum mt_status (*committed)(struct mt_source *, const char *end, struct mt_error *);
-    /* Adds a JSON object: {"description":"KafkaV2[Subscribe[orders]]","metrics":{…}} as
-     * Spark's progress has them; latest may be NULL. */
+    /* Adds a JSON object: {"description":"KafkaV2[Subscribe[orders]]","behind":30,
+     * "metrics":{…}}: description and metrics as Spark's progress has them, and the rows
+     * behind latest in all, when latest is known (it may be NULL). */
     void (*describe)(struct mt_source *, const char *end, const char *latest, struct mt_buf *buf);
     void (*close)(struct mt_source *);
     const struct mt_refusal *refusals; /* ends with {0}; NULL: none */

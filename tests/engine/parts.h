@@ -150,9 +150,10 @@ static void describe_numbers(struct mt_source *base, const char *end, const char
                              struct mt_buf *buf)
 {
     (void)base;
-    mt_buf_addf(buf,
-                "{\"description\":\"Numbers\",\"metrics\":{\"maxOffsetsBehindLatest\":\"%lld\"}}",
-                latest ? atoll(latest) - atoll(end) : 0LL);
+    mt_buf_adds(buf, "{\"description\":\"Numbers\"");
+    if (latest)
+        mt_buf_addf(buf, ",\"behind\":%lld", atoll(latest) - atoll(end));
+    mt_buf_adds(buf, ",\"metrics\":{}}");
 }
 
 static void close_nothing(struct mt_source *base)

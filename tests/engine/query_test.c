@@ -378,6 +378,7 @@ static void test_max_batches_ends_the_run(void **state)
     bench.settings.max_batches = 3;
     run_ok(&bench);
     assert_int_equal(bench.vault.n, 3);
+    assert_non_null(strstr(bench.last_line, "lag 65"));
     bench_deinit(&bench);
 }
 

@@ -239,8 +239,8 @@ static void a_limit_is_shared_out_over_what_the_brokers_have(void **state)
     assert_false(ends.more);
     struct mt_buf text = {0};
     source->type->describe(source, ends.end, ends.latest, &text);
-    assert_string_equal(text.data, "{\"description\":\"KafkaV2[Subscribe[t]]\",\"metrics\":{"
-                                   "\"avgOffsetsBehindLatest\":\"336.7\","
+    assert_string_equal(text.data, "{\"description\":\"KafkaV2[Subscribe[t]]\",\"behind\":1010,"
+                                   "\"metrics\":{\"avgOffsetsBehindLatest\":\"336.7\","
                                    "\"maxOffsetsBehindLatest\":\"910\","
                                    "\"minOffsetsBehindLatest\":\"9\"}}");
     mt_buf_free(&text);

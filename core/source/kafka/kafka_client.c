@@ -136,7 +136,8 @@ enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...)
     char *text = mt_format("%s%s%s", what, k->complaint[0] ? ": " : "", k->complaint);
     pthread_mutex_unlock(&k->lock);
     snprintf(k->base.state, sizeof k->base.state, "%s", text);
-    if (!k->waiting || now_ms - k->said_ms >= KAFKA_REFRESH_MS) {
+    if (now_ms - k->said_ms >=
+        KAFKA_REFRESH_MS) { /* also when what was fetched before still flows */
         mt_log(MT_WARN, "kafka: %s", text);
         k->said_ms = now_ms;
         k->waiting = true;

@@ -120,24 +120,25 @@ static void add_description(const struct kafka *k, struct mt_buf *out)
     mt_buf_adds(out, "]]");
 }
 
-/* Spark's: over all partitions of latest; what a partition was not read of counts whole. */
-static void add_lag(const struct mt_offsets *end, const struct mt_offsets *latest,
-                    struct mt_buf *buf)
+/* Spark's: over all partitions of latest; what a partition was not read of counts whole.
+ * Returns the sum. */
+static int64_t add_lag(const struct mt_offsets *end, const struct mt_offsets *latest,
+                       struct mt_buf *buf)
 {
-    int64_t least = INT64_MAX, most = INT64_MIN;
-    double sum = 0;
+    int64_t least = INT64_MAX, most = INT64_MIN, sum = 0;
     for (size_t i = 0; i < latest->n; i++) {
         const struct mt_offset *item = &latest->items[i];
         int64_t behind = item->offset - mt_offsets_get(end, item->topic, item->partition, 0);
         least = behind < least ? behind : least;
         most = behind > most ? behind : most;
-        sum += (double)behind;
+        sum += behind;
     }
     if (latest->n > 0)
         mt_buf_addf(buf,
                     "\"avgOffsetsBehindLatest\":\"%.1f\",\"maxOffsetsBehindLatest\":\"%" PRId64
                     "\",\"minOffsetsBehindLatest\":\"%" PRId64 "\"",
-                    sum / (double)latest->n, most, least);
+                    (double)sum / (double)latest->n, most, least);
+    return sum;
 }
 
 void kafka_describe(struct mt_source *base, const char *end, const char *latest, struct mt_buf *buf)
@@ -146,14 +147,17 @@ void kafka_describe(struct mt_source *base, const char *end, const char *latest,
     struct mt_offsets ends = {0}, latests = {0};
     struct mt_error err = {0};
     struct mt_buf text = {0}, metrics = {0};
+    int64_t behind = -1;
     add_description(k, &text);
     if (latest && end && mt_offsets_parse(end, 0, &ends, &err) == MT_OK &&
         mt_offsets_parse(latest, 0, &latests, &err) == MT_OK)
-        add_lag(&ends, &latests, &metrics);
+        behind = add_lag(&ends, &latests, &metrics);
     if (k->lost > 0)
         mt_buf_addf(&metrics, "%s\"offsetsLost\":\"%" PRId64 "\"", metrics.len ? "," : "", k->lost);
     mt_buf_adds(buf, "{\"description\":");
     mt_buf_add_json(buf, text.data, text.len);
+    if (behind >= 0)
+        mt_buf_addf(buf, ",\"behind\":%" PRId64, behind);
     mt_buf_addf(buf, ",\"metrics\":{%s}}", metrics.data ? metrics.data : "");
     mt_offsets_free(&ends);
     mt_offsets_free(&latests);
