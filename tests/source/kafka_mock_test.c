@@ -14,7 +14,7 @@ rd_kafka_resp_err_t rd_kafka_mock_partition_push_request_errors(rd_kafka_mock_cl
                                                                 const char *, int32_t, int16_t,
                                                                 size_t, ...);
 
-enum { FETCH = 1 };
+enum { FETCH = 1, LIST_OFFSETS = 2 };
 
 struct cluster {
     struct client client; /* whose handle holds the cluster */
@@ -497,6 +497,7 @@ static void a_start_is_earliest_latest_or_what_json_says(void **state)
     assert_start(&c, "t", "{\"t\":{\"0\":6,\"1\":900}}", "{\"t\":{\"0\":6,\"1\":900}}");
     assert_start(&c, "{\"t\":[1]}", "{\"t\":{\"1\":7}}", "{\"t\":{\"1\":7}}");
     refuse_start(&c, "t", "{\"t\":{\"0\":6}}", "you must specify all TopicPartitions");
+    refuse_start(&c, "t", "{}", "you must specify all TopicPartitions");
     refuse_start(&c, "t", "{\"t\":{\"0\":6,\"1\":1,\"2\":1}}", "you must specify all");
     refuse_start(&c, "{\"t\":[1]}", "{\"t\":{\"0\":6,\"1\":1}}", "you must specify all");
     refuse_start(&c, "{\"t\":[1,7]}", "earliest", "partition 7 of topic \"t\", which has 2");
@@ -732,6 +733,32 @@ static void remake(struct cluster *c, int64_t first, int64_t n)
     client_free(&fresh);
 }
 
+/* Rows of the old topic are here still. They must not go into a plan under the id of the new
+ * one: nothing would tell the two apart any more. */
+static void a_topic_made_anew_is_noticed_while_brokers_tell_no_offsets(void **state)
+{
+    (void)state;
+    struct cluster c = cluster_new("t", 1);
+    put_numbers(&c.client, "t", 0, 0, 20);
+    struct mt_source *source = source_of(c.brokers, "t", "maxBatchBytes", "200", NULL);
+    struct mt_error err = {0};
+    struct mt_ends ends = {0};
+    struct mt_batch batch;
+    char *start = start_of(source);
+    assert_true(next_batch(source, &start, MT_REACH_LATEST, &batch));
+    mt_batch_release(&batch); /* the rest is held */
+    remake(&c, 1000, 300);
+    for (int i = 0; i < 20; i++)
+        rd_kafka_mock_push_request_errors(c.mock, LIST_OFFSETS, 1,
+                                          RD_KAFKA_RESP_ERR_REQUEST_TIMED_OUT);
+    assert_int_equal(source->type->available(source, start, MT_REACH_ARRIVED,
+                                             mt_clock_ms() + 2 * KAFKA_REFRESH_MS, &ends, &err),
+                     MT_RETRY);
+    free(start);
+    mt_source_free(source);
+    cluster_free(&c);
+}
+
 static void a_topic_made_anew_is_told_from_the_old_one(void **state)
 {
     (void)state;
@@ -841,6 +868,7 @@ int main(void)
         cmocka_unit_test(records_that_expire_while_they_wait_in_the_queue_are_still_read),
         cmocka_unit_test(a_log_that_ends_before_the_position_is_not_waited_for),
         cmocka_unit_test(a_topic_that_vanished_is_a_loss_of_its_own),
+        cmocka_unit_test(a_topic_made_anew_is_noticed_while_brokers_tell_no_offsets),
         cmocka_unit_test(a_topic_made_anew_is_told_from_the_old_one),
         cmocka_unit_test(the_producer_of_orders_makes_the_rows_it_was_asked_for),
     };

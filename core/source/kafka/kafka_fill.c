@@ -159,7 +159,7 @@ static bool sift(struct kafka *k, struct kafka_partition *p, size_t n, size_t *k
         } else {
             int64_t bytes = bytes_of(k, message);
             bool past = message->offset >= p->cap;
-            p->cut = !past && p->taken > 0 && bytes > p->share;
+            p->cut = !past && !k->fill.exact && p->taken > 0 && bytes > p->share;
             if (past || p->cut) {
                 hold(p, k->chunk + i, n - i);
                 p->done = past;

@@ -100,7 +100,7 @@ struct kafka {
     /* as declared */
     struct kafka_topic *topics; /* sorted by name */
     size_t n_topics;
-    int64_t starting; /* RD_KAFKA_OFFSET_BEGINNING or _END, when starting_at is empty */
+    int64_t starting; /* RD_KAFKA_OFFSET_BEGINNING or _END; 0: starting_at says it */
     struct mt_offsets starting_at;
     rd_kafka_conf_t *conf;
 

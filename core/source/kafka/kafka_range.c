@@ -85,11 +85,17 @@ static enum mt_status check_new(struct kafka *k, struct kafka_partition *p, stru
     return kafka_lost(k, KAFKA_LOSS_NEW_LATE, p, 0, p->earliest, err);
 }
 
+/* Positions that we have are of another topic of this name. */
+static bool is_remade(const struct kafka_topic *topic)
+{
+    return topic->id[0] && topic->ours[0] && strcmp(topic->id, topic->ours) != 0;
+}
+
 static enum mt_status check_remade(struct kafka *k, struct kafka_partition *p, int64_t now_ms,
                                    struct mt_error *err)
 {
     const struct kafka_topic *topic = p->topic;
-    if (p->from < 0 || !topic->id[0] || !topic->ours[0] || strcmp(topic->id, topic->ours) == 0)
+    if (p->from < 0 || !is_remade(topic))
         return MT_OK;
     enum mt_status status = doubt(k, now_ms, "is of a topic made anew", p);
     if (status == MT_OK)
@@ -360,7 +366,10 @@ static bool can_go_on(struct kafka *k, enum mt_reach reach, const struct mt_offs
     struct mt_error unheeded = {0};
     if (reach != MT_REACH_ARRIVED || k->must_check || k->doubt_ms || !k->checked_ms)
         return false;
-    k->down = true; /* asks again in a second, not at every batch */
+    for (size_t i = 0; i < k->n_topics; i++)
+        if (is_remade(&k->topics[i]))
+            return false; /* a plan would name the new one for rows of the old one */
+    k->down = true;       /* asks again in a second, not at every batch */
     k->checked_ms = now_ms;
     return draw_range(k, from, &unheeded) == MT_OK && all_run(k);
 }

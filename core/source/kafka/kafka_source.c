@@ -104,7 +104,7 @@ static enum mt_status kafka_resolve_start(struct mt_source *base, int64_t now_ms
         status = kafka_topics_exist(k, NULL, now_ms, err);
     if (status == MT_OK) {
         draw_all(k);
-        status = k->starting_at.n ? check_named(k, err) : MT_OK;
+        status = k->starting == 0 ? check_named(k, err) : MT_OK;
     }
     if (status == MT_OK)
         status = kafka_ask_offsets(k, now_ms, err);
@@ -116,7 +116,7 @@ static enum mt_status kafka_resolve_start(struct mt_source *base, int64_t now_ms
                            first_offset(k, k->parts[i]));
     *start = mt_offsets_print(&offsets);
     mt_offsets_free(&offsets);
-    if (k->starting == RD_KAFKA_OFFSET_END && k->starting_at.n == 0)
+    if (k->starting == RD_KAFKA_OFFSET_END)
         tell_skipped(k);
     k->doubt_ms = 0;
     kafka_go_on(k);
