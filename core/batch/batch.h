@@ -128,6 +128,9 @@ enum mt_status mt_column_add_decimal(struct mt_column *column, const uint64_t un
                                      struct mt_error *err) MT_NODISCARD;
 /* Closes one list (ARRAY, MAP) or struct (STRUCT) row over children already added. */
 enum mt_status mt_column_close_row(struct mt_column *column, struct mt_error *err) MT_NODISCARD;
+/* Appends rows [first, first + n) of an array of the column's type. */
+enum mt_status mt_column_add_array(struct mt_column *column, const struct ArrowArray *from,
+                                   int64_t first, int64_t n, struct mt_error *err) MT_NODISCARD;
 /* Turns the column into an array (caller releases) and empties the column. */
 void mt_column_finish(struct mt_column *column, struct ArrowArray *out);
 

@@ -44,7 +44,7 @@ struct mt_job {
 struct mt_query_settings {
     const char *name;       /* or NULL */
     const char *checkpoint; /* absolute directory */
-    bool temporary;         /* remove the checkpoint on a clean close */
+    bool temporary;         /* the checkpoint goes when the query is closed */
     struct mt_trigger trigger;
     struct mt_source **sources; /* taken */
     int64_t n_sources;
@@ -68,8 +68,9 @@ enum mt_turn { MT_TURN_AGAIN, MT_TURN_WAIT, MT_TURN_ENDED };
 /* Opens the checkpoint and recovers. Takes sources and sink, on failure too. */
 enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt_query **out,
                              struct mt_error *err) MT_NODISCARD;
-/* One step; never sleeps. AGAIN: call at once. WAIT: when wake_fd is readable or at *at_ms.
- * FATAL: the query is over, the batch uncommitted; close it. */
+/* One step; never sleeps, but for the second or so that a source may wait for an answer.
+ * AGAIN: call at once. WAIT: when wake_fd is readable or at *at_ms. FATAL: the query is over, the
+ * batch uncommitted; close it. */
 enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_turn *turn,
                              int64_t *at_ms, struct mt_error *err) MT_NODISCARD;
 /* Finish the running batch, start no other. A batch that is only waiting to be filled

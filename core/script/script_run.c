@@ -96,7 +96,7 @@ static void remove_temporary(char *checkpoint)
     if (!checkpoint)
         return;
     *strrchr(checkpoint, '/') = '\0';
-    rmdir(checkpoint); /* stays when the query failed: the checkpoint is still in it */
+    rmdir(checkpoint); /* the checkpoint in it went with its query */
     free(checkpoint);
 }
 

@@ -91,78 +91,6 @@ static void make_table(const char *name, const struct ArrowSchema *schema)
 
 /* ---- many batches into one */
 
-static enum mt_status append_row(struct mt_column *to, const struct ArrowArray *from, int64_t row,
-                                 struct mt_error *err);
-
-static enum mt_status append_range(struct mt_column *to, const struct ArrowArray *from,
-                                   int64_t start, int64_t end, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t row = start; status == MT_OK && row < end; row++)
-        status = append_row(to, from, row, err);
-    return status;
-}
-
-static int64_t int_at(enum mt_type type, const struct ArrowArray *from, int64_t i)
-{
-    const void *values = from->buffers[1];
-    switch (type) {
-    case MT_BOOLEAN:
-        return ((const uint8_t *)values)[i >> 3] >> (i & 7) & 1;
-    case MT_TINYINT:
-        return ((const int8_t *)values)[i];
-    case MT_SMALLINT:
-        return ((const int16_t *)values)[i];
-    case MT_INT:
-    case MT_DATE:
-        return ((const int32_t *)values)[i];
-    default:
-        return ((const int64_t *)values)[i];
-    }
-}
-
-static enum mt_status append_nested(struct mt_column *to, const struct ArrowArray *from, int64_t i,
-                                    struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    if (to->type == MT_STRUCT) {
-        for (int64_t k = 0; status == MT_OK && k < to->n_children; k++)
-            status = append_row(&to->children[k], from->children[k], i, err);
-    } else {
-        const int32_t *offsets = from->buffers[1];
-        status = append_range(&to->children[0], from->children[0], offsets[i], offsets[i + 1], err);
-    }
-    return status == MT_OK ? mt_column_close_row(to, err) : status;
-}
-
-static enum mt_status append_row(struct mt_column *to, const struct ArrowArray *from, int64_t row,
-                                 struct mt_error *err)
-{
-    int64_t i = from->offset + row;
-    if (mt_array_is_null(from, row))
-        return mt_column_add_null(to, err);
-    switch (to->type) {
-    case MT_STRING:
-    case MT_BINARY: {
-        const int32_t *offsets = from->buffers[1];
-        return mt_column_add_bytes(to, (const char *)from->buffers[2] + offsets[i],
-                                   offsets[i + 1] - offsets[i], err);
-    }
-    case MT_FLOAT:
-        return mt_column_add_double(to, ((const float *)from->buffers[1])[i], err);
-    case MT_DOUBLE:
-        return mt_column_add_double(to, ((const double *)from->buffers[1])[i], err);
-    case MT_DECIMAL:
-        return mt_column_add_decimal(to, (const uint64_t *)from->buffers[1] + 2 * i, err);
-    case MT_ARRAY:
-    case MT_STRUCT:
-    case MT_MAP:
-        return append_nested(to, from, i, err);
-    default:
-        return mt_column_add_int(to, int_at(to->type, from, i), err);
-    }
-}
-
 /* All parts of one column. */
 static enum mt_status join_column(const struct table *table, int64_t column, struct ArrowArray *out,
                                   struct mt_error *err)
@@ -172,8 +100,8 @@ static enum mt_status join_column(const struct table *table, int64_t column, str
     enum mt_status status = MT_OK;
     for (int64_t i = 0; status == MT_OK && i < table->n_parts; i++) {
         const struct ArrowArray *part = &table->parts[i];
-        status = append_range(&joined, part->children[column], part->offset,
-                              part->offset + part->length, err);
+        status =
+            mt_column_add_array(&joined, part->children[column], part->offset, part->length, err);
     }
     if (status == MT_OK)
         mt_column_finish(&joined, out);

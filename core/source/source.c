@@ -71,8 +71,11 @@ enum mt_status mt_source_new(const char *format, const struct mt_pairs *options,
     source->type = type;
     source->wake_fd = -1;
     status = mt_options_apply(type->options, type->name, options, source, err);
-    if (status == MT_OK)
-        status = type->open(source, err);
+    if (status != MT_OK) {
+        free(source);
+        return status;
+    }
+    status = type->open(source, err);
     if (status != MT_OK) {
         mt_source_free(source);
         return status;
@@ -110,7 +113,7 @@ void mt_source_free(struct mt_source *source)
 {
     if (!source)
         return;
-    source->type->close(source); /* also of one whose open failed */
+    source->type->close(source);
     mt_options_clear(source->type->options, source);
     mt_schema_release(&source->schema);
     mt_schema_release(&source->full_schema);

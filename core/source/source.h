@@ -34,6 +34,8 @@ struct mt_refusal {
     const char *why; /* a sentence without its point */
 };
 
+/* A source may wait in a call for an answer of its origin, about a second; for more it
+ * answers RETRY and is called again. */
 struct mt_source_type {
     const char *name, *help;
     const struct mt_option *options; /* ends with {0} */
@@ -63,7 +65,7 @@ struct mt_source_type {
      * "metrics":{…}}: description and metrics as Spark's progress has them, and the rows
      * behind latest in all, when latest is known (it may be NULL). */
     void (*describe)(struct mt_source *, const char *end, const char *latest, struct mt_buf *buf);
-    void (*close)(struct mt_source *);
+    void (*close)(struct mt_source *); /* also after an open that failed */
     const struct mt_refusal *refusals; /* ends with {0}; NULL: none */
 };
 

@@ -47,6 +47,8 @@ static enum mt_status memory_open(struct mt_source *base, struct mt_error *err)
     self->target = -1;
     base->name = mt_strdup(self->stream_name);
     base->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (base->wake_fd < 0)
+        return mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "memory: no file handle is left");
     if (!self->ddl)
         return mt_fail(err, MT_FATAL, MT_CLASS_JOB, "memory: option \"schema\" must be specified");
     return mt_schema_parse(self->ddl, &base->full_schema, err);
@@ -107,76 +109,6 @@ static enum mt_status memory_available(struct mt_source *base, const char *start
 
 /* ---- rows of several chunks as one batch */
 
-static enum mt_status append(struct mt_column *to, const struct ArrowArray *from, int64_t first,
-                             int64_t n, struct mt_error *err);
-
-static enum mt_status append_list(struct mt_column *to, const struct ArrowArray *from, int64_t row,
-                                  struct mt_error *err)
-{
-    const int32_t *offsets = (const int32_t *)from->buffers[1] + from->offset + row;
-    enum mt_status status =
-        append(&to->children[0], from->children[0], offsets[0], offsets[1] - offsets[0], err);
-    return status == MT_OK ? mt_column_close_row(to, err) : status;
-}
-
-static enum mt_status append_struct(struct mt_column *to, const struct ArrowArray *from,
-                                    int64_t row, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t c = 0; status == MT_OK && c < to->n_children; c++)
-        status = append(&to->children[c], from->children[c], from->offset + row, 1, err);
-    return status == MT_OK ? mt_column_close_row(to, err) : status;
-}
-
-static enum mt_status append_value(struct mt_column *to, const struct ArrowArray *from, int64_t row,
-                                   struct mt_error *err)
-{
-    int64_t i = from->offset + row;
-    const void *values = from->n_buffers > 1 ? from->buffers[1] : NULL;
-    switch (to->type) {
-    case MT_BOOLEAN:
-        return mt_column_add_int(to, ((const uint8_t *)values)[i >> 3] >> (i & 7) & 1, err);
-    case MT_TINYINT:
-        return mt_column_add_int(to, ((const int8_t *)values)[i], err);
-    case MT_SMALLINT:
-        return mt_column_add_int(to, ((const int16_t *)values)[i], err);
-    case MT_INT:
-    case MT_DATE:
-        return mt_column_add_int(to, ((const int32_t *)values)[i], err);
-    case MT_BIGINT:
-    case MT_TIMESTAMP:
-        return mt_column_add_int(to, ((const int64_t *)values)[i], err);
-    case MT_FLOAT:
-        return mt_column_add_double(to, ((const float *)values)[i], err);
-    case MT_DOUBLE:
-        return mt_column_add_double(to, ((const double *)values)[i], err);
-    case MT_DECIMAL:
-        return mt_column_add_decimal(to, (const uint64_t *)values + 2 * i, err);
-    case MT_STRING:
-    case MT_BINARY: {
-        const int32_t *offsets = (const int32_t *)values + i;
-        return mt_column_add_bytes(to, (const char *)from->buffers[2] + offsets[0],
-                                   offsets[1] - offsets[0], err);
-    }
-    case MT_ARRAY:
-    case MT_MAP:
-        return append_list(to, from, row, err);
-    case MT_STRUCT:
-        return append_struct(to, from, row, err);
-    }
-    return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL, "column type %d is unknown", (int)to->type);
-}
-
-static enum mt_status append(struct mt_column *to, const struct ArrowArray *from, int64_t first,
-                             int64_t n, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t row = first; status == MT_OK && row < first + n; row++)
-        status = mt_array_is_null(from, row) ? mt_column_add_null(to, err)
-                                             : append_value(to, from, row, err);
-    return status;
-}
-
 /* Column `which` of rows [start, end) of the stream. */
 static enum mt_status column_of(const struct memory_source *self, int32_t which, int64_t start,
                                 int64_t end, struct ArrowArray *out, struct mt_error *err)
@@ -191,8 +123,8 @@ static enum mt_status column_of(const struct memory_source *self, int32_t which,
         if (last > chunk->rows.length)
             last = chunk->rows.length;
         if (first < last)
-            status = append(&column, chunk->rows.children[which], chunk->rows.offset + first,
-                            last - first, err);
+            status = mt_column_add_array(&column, chunk->rows.children[which],
+                                         chunk->rows.offset + first, last - first, err);
     }
     if (status == MT_OK)
         mt_column_finish(&column, out);
