@@ -341,7 +341,7 @@ static enum mt_status read_rows(struct mt_json_reader *reader, const struct mt_b
         return status;
     for (int64_t row = 0; row < all.n; row++) {
         int64_t before = root->length;
-        bool null = mt_array_is_null(array, row) || is_blank(all.at(row));
+        bool null = mt_array_is_null(array, in->array.offset + row) || is_blank(all.at(row));
         status = null ? mt_column_add_null(root, reader->err) : read_row(reader, in, all, row, out);
         if (status != MT_OK)
             return status;

@@ -386,6 +386,32 @@ static void a_cut_batch_gives_the_rows_it_shows(void **state)
     mt_schema_release(&in);
 }
 
+static void a_cut_batch_has_its_nulls_where_they_are(void **state)
+{
+    (void)state;
+    static const struct text texts[] = {{"{\"a\":1}", 7}, {NULL, 0}, {"{\"a\":3}", 7}};
+    struct ArrowSchema schema, in;
+    struct mt_batch batch;
+    struct mt_json_reader *reader;
+    struct mt_json_result result;
+    json_batch(texts, 3, "STRING", &in, &batch);
+    assert_int_equal(mt_schema_parse("a INT", &schema, &err), MT_OK);
+    assert_int_equal(mt_json_reader_new(&schema, MT_JSON_PERMISSIVE, NULL, &reader, &err), MT_OK);
+    batch.array.offset = 1;
+    batch.array.length = 2;
+    assert_int_equal(mt_json_read(reader, &batch, 0, 0, &result, &err), MT_OK);
+    struct mt_buf first = json_row(&schema, 1, &result, 0), last = json_row(&schema, 1, &result, 1);
+    assert_string_equal(first.data, "null");
+    assert_string_equal(last.data, "3");
+    mt_buf_free(&first);
+    mt_buf_free(&last);
+    mt_json_result_clear(&result);
+    mt_json_reader_free(reader);
+    mt_batch_release(&batch);
+    mt_schema_release(&schema);
+    mt_schema_release(&in);
+}
+
 /* After a failure, a big record and a wide one, the same reader reads on as if new. */
 static void a_reader_is_used_again_and_again(void **state)
 {
@@ -465,6 +491,7 @@ int main(void)
         cmocka_unit_test(failfast_names_the_row_the_field_and_the_record),
         cmocka_unit_test(no_rows_give_no_rows),
         cmocka_unit_test(a_cut_batch_gives_the_rows_it_shows),
+        cmocka_unit_test(a_cut_batch_has_its_nulls_where_they_are),
         cmocka_unit_test(a_reader_is_used_again_and_again),
         cmocka_unit_test(schemas_that_it_cannot_serve_are_refused),
     };
