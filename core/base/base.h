@@ -88,10 +88,10 @@ void mt_buf_addf(struct mt_buf *buf, const char *fmt, ...) MT_PRINTF(2, 3);
 /* Adds s as a JSON string with its quotes; invalid UTF-8 becomes U+FFFD. */
 void mt_buf_add_json(struct mt_buf *buf, const char *s, size_t len);
 void mt_buf_free(struct mt_buf *buf);
+#endif
 
 /* True when the bytes are well-formed UTF-8 (no surrogates, no overlongs). */
-bool mt_utf8_valid(const void *bytes, size_t len);
-#endif
+_Bool mt_utf8_valid(const void *bytes, size_t len);
 
 /* ---- options as data: parsing, help, docs and completion read these tables */
 enum mt_opt_type {

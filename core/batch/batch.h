@@ -227,7 +227,6 @@ int32_t mt_decimal_compare(const uint64_t a[2], int32_t sa, const uint64_t b[2],
 /* Shortest text that reads back equal, in Java's form (1.0, 1.0E10, NaN, Infinity). cap >= 40 */
 int32_t mt_double_print(double value, char *out);
 int32_t mt_float_print(float value, char *out);
-_Bool mt_is_utf8(const char *bytes, int64_t len);
 
 #ifndef MT_CDEF
 #ifdef __cplusplus

@@ -132,8 +132,3 @@ void mt_value_print(const struct ArrowSchema *field, const struct ArrowArray *ar
     else
         print(field, array, array->offset + row, buf);
 }
-
-_Bool mt_is_utf8(const char *bytes, int64_t len)
-{
-    return mt_utf8_valid(bytes, (size_t)len);
-}

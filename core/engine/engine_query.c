@@ -75,8 +75,7 @@ static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t
     say(query, "Initializing sources");
     if (!query->sink_recovered) {
         enum mt_status status =
-            query->sink->type->recover(query->sink, mt_store_query_id(query->store),
-                                       query->committed < 0 && query->plan.id < 0, err);
+            query->sink->type->recover(query->sink, mt_store_query_id(query->store), err);
         if (status == MT_RETRY)
             back_off(query, now_ms, at_ms, err);
         if (status != MT_OK)

@@ -61,10 +61,8 @@ struct mt_sink_type {
     /* Settings and sink->schema are in. Touches nothing outside. REJECT, with the
      * column's name, for a schema it cannot store. */
     enum mt_status (*open)(struct mt_sink *, struct mt_error *);
-    /* Once at start, before any begin: settle what an owner that died left behind.
-     * first_batch: no batch of this query was ever planned. */
-    enum mt_status (*recover)(struct mt_sink *, const char *query_id, bool first_batch,
-                              struct mt_error *);
+    /* Once at start, before any begin: settle what an owner that died left behind. */
+    enum mt_status (*recover)(struct mt_sink *, const char *query_id, struct mt_error *);
     enum mt_status (*begin)(struct mt_sink *, const struct mt_sink_batch *, enum mt_sink_answer *,
                             struct mt_sink_record *, struct mt_error *);
     /* Borrows the rows. After NEW only; any number of times, also never. */

@@ -64,10 +64,10 @@ static enum mt_status console_open(struct mt_sink *sink, struct mt_error *err)
     return option ? MT_FATAL : MT_OK;
 }
 
-static enum mt_status console_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
+static enum mt_status console_recover(struct mt_sink *sink, const char *query_id,
                                       struct mt_error *err)
 {
-    (void)sink, (void)query_id, (void)first_batch, (void)err;
+    (void)sink, (void)query_id, (void)err;
     return MT_OK;
 }
 

@@ -170,10 +170,10 @@ static enum mt_status memory_open(struct mt_sink *sink, struct mt_error *err)
 }
 
 /* A start begins with an empty table: what another run held is not this one's. */
-static enum mt_status memory_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
+static enum mt_status memory_recover(struct mt_sink *sink, const char *query_id,
                                      struct mt_error *err)
 {
-    (void)query_id, (void)first_batch, (void)err;
+    (void)query_id, (void)err;
     pthread_mutex_lock(&lock);
     make_table(sink->query_name, sink->schema);
     pthread_mutex_unlock(&lock);

@@ -34,10 +34,9 @@ static enum mt_status noop_open(struct mt_sink *sink, struct mt_error *err)
 }
 
 /* Once, before the first begin: settle what a process that died here left behind. */
-static enum mt_status noop_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
-                                   struct mt_error *err)
+static enum mt_status noop_recover(struct mt_sink *sink, const char *query_id, struct mt_error *err)
 {
-    (void)sink, (void)query_id, (void)first_batch, (void)err;
+    (void)sink, (void)query_id, (void)err;
     return MT_OK;
 }
 

@@ -242,7 +242,7 @@ end
 -- The first row whose text is not UTF-8, or nil. Valid text cut between characters is valid text:
 -- the whole must be valid, and no row may begin in the middle of a character.
 local function first_invalid(offsets, text, rows)
-  local valid = C.mt_is_utf8(text, offsets[rows])
+  local valid = C.mt_utf8_valid(text, offsets[rows])
   for i = 0, valid and rows - 1 or -1 do
     local byte = text[offsets[i]]
     if byte >= -128 and byte < -64 then
@@ -251,7 +251,7 @@ local function first_invalid(offsets, text, rows)
     end
   end
   for i = 0, valid and -1 or rows - 1 do
-    if not C.mt_is_utf8(text + offsets[i], offsets[i + 1] - offsets[i]) then return i end
+    if not C.mt_utf8_valid(text + offsets[i], offsets[i + 1] - offsets[i]) then return i end
   end
 end
 

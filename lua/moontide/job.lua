@@ -78,7 +78,7 @@ end
 local function compile(file)
   local text, problem = paths.read(file)
   if not text then error(fault.new("JOB", "FATAL", problem), 0) end
-  if not core.C.mt_is_utf8(text, #text) then
+  if not core.C.mt_utf8_valid(text, #text) then
     error(fault.new("JOB", "FATAL", ("%s is not UTF-8 text; write other bytes as \\xNN"):format(file)), 0)
   end
   job.files[#job.files + 1] = { name = bundle_name(file), text = text }

@@ -108,7 +108,7 @@ end
 function M.expect_name(what, name)
   fault.expect(what, name, "string")
   if name == "" then fault.raise(what .. " is empty") end
-  if name:find "%z" or not core.C.mt_is_utf8(name, #name) then
+  if name:find "%z" or not core.C.mt_utf8_valid(name, #name) then
     fault.raise(what .. " is not text: it has a NUL byte, or bytes that are not UTF-8")
   end
 end

@@ -40,21 +40,10 @@ static void every_type_prints_as_in_show(void **state)
     mt_schema_release(&schema);
 }
 
-static void utf8_is_told_from_other_bytes(void **state)
-{
-    (void)state;
-    assert_true(mt_is_utf8("größe", 7));
-    assert_true(mt_is_utf8("", 0));
-    assert_false(mt_is_utf8("gr\xf6\xdf"
-                            "e",
-                            5));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_prints_as_in_show),
-        cmocka_unit_test(utf8_is_told_from_other_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

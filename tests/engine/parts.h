@@ -182,10 +182,9 @@ static enum mt_status vault_open(struct mt_sink *base, struct mt_error *err)
     return MT_OK;
 }
 
-static enum mt_status vault_recover(struct mt_sink *base, const char *id, bool first,
-                                    struct mt_error *err)
+static enum mt_status vault_recover(struct mt_sink *base, const char *id, struct mt_error *err)
 {
-    (void)base, (void)id, (void)first, (void)err;
+    (void)base, (void)id, (void)err;
     return MT_OK;
 }
 

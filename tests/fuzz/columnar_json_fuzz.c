@@ -67,7 +67,7 @@ static void check_column(const struct ArrowSchema *field, const struct ArrowArra
     for (int64_t i = 0; i < n; i++) {
         int32_t len = offsets[i + 1] - offsets[i];
         check(len >= 0 && (len == 0 || !mt_array_is_null(array, i)));
-        check(mt_schema_type(field) == MT_BINARY || mt_is_utf8(text + offsets[i], len));
+        check(mt_schema_type(field) == MT_BINARY || mt_utf8_valid(text + offsets[i], len));
     }
 }
 

@@ -44,12 +44,11 @@ struct bench {
 
 /* ---- what an engine does */
 
-static const char *start(struct bench *b, bool first_batch)
+static const char *start(struct bench *b)
 {
     b->sink = b->subject->make(b->subject, b->path, &b->schema, &b->err);
     NEED(b, b->sink, "cannot be made: %s", b->err.text);
-    NEED(b, b->sink->type->recover(b->sink, QUERY, first_batch, &b->err) == MT_OK, "recover: %s",
-         b->err.text);
+    NEED(b, b->sink->type->recover(b->sink, QUERY, &b->err) == MT_OK, "recover: %s", b->err.text);
     return NULL;
 }
 
@@ -62,7 +61,7 @@ static void drop_sink(struct bench *b)
 static const char *restart(struct bench *b)
 {
     drop_sink(b);
-    return start(b, false);
+    return start(b);
 }
 
 static enum mt_status begin_as(struct bench *b, int64_t id, const char *seed, int64_t rows,
@@ -303,7 +302,7 @@ static const char *fail_one(struct bench *b, const char *call)
 static const char *fail_at(struct bench *b, const char *call)
 {
     enum mt_sink_answer answer;
-    TRY(start(b, true));
+    TRY(start(b));
     TRY(store(b, 0, 0, 10));
     TRY(fail_one(b, call));
     NEED(b, begin_as(b, 1, "", 10, &answer) == MT_OK, "begin after it: %s", b->err.text);
@@ -331,7 +330,7 @@ static const char *die_at(struct bench *b, const char *step)
         enum mt_sink_answer answer;
         if (step)
             setenv("MOONTIDE_KILL", step, 1);
-        if (start(b, false) || begin_as(b, 1, "", 10, &answer) != MT_OK)
+        if (start(b) || begin_as(b, 1, "", 10, &answer) != MT_OK)
             _exit(1);
         if (answer == MT_SINK_NEW && (give(b, 10, 10) != MT_OK || commit(b) != MT_OK))
             _exit(2);
@@ -348,12 +347,12 @@ static const char *die_at(struct bench *b, const char *step)
 static const char *crash_at(struct bench *b, const char *step)
 {
     enum mt_sink_answer answer;
-    TRY(start(b, true));
+    TRY(start(b));
     TRY(store(b, 0, 0, 10));
     drop_sink(b);
     TRY(die_at(b, step));
     TRY(die_at(b, step)); /* again, in the recovery or its replay */
-    TRY(start(b, false));
+    TRY(start(b));
     NEED(b, begin_as(b, 1, "", 10, &answer) == MT_OK, "begin: %s", b->err.text);
     TRY(need_held(b, answer == MT_SINK_STORED ? "0-19" : "0-9"));
     if (answer == MT_SINK_NEW)
@@ -452,7 +451,7 @@ static char *run_rule(const struct rule *rule, const struct subject *subject)
     char *root = new_folder();
     b.path = mt_format("%s/table", root);
     schema_of(ROWS_DDL, &b.schema);
-    const char *words = start(&b, true);
+    const char *words = start(&b);
     if (!words)
         words = rule->check(&b);
     char *result = words ? mt_strdup(words) : NULL;

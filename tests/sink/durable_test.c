@@ -105,7 +105,7 @@ static int set_up(void **state)
     schema_of(ROWS_DDL, &place->schema);
     struct setup setup = {.format = "parquet", .path = place->table, .partition_by = {"kind"}};
     place->sink = need_sink(&setup, &place->schema);
-    need_recover(place->sink, QUERY, true);
+    need_recover(place->sink, QUERY);
     n_events = 0;
     noting = true;
     *state = place;

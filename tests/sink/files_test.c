@@ -54,7 +54,7 @@ static struct mt_sink *sink_at(struct place *place, const char *partition_by)
 static struct mt_sink *running(struct place *place, const char *partition_by)
 {
     struct mt_sink *sink = sink_at(place, partition_by);
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     return sink;
 }
 
@@ -137,7 +137,7 @@ static void thirty_batches_some_of_them_empty_make_a_log_without_gaps(void **sta
         if (id % 7 == 6) { /* a restart now and then */
             mt_sink_free(sink);
             sink = sink_at(place, "kind");
-            need_recover(sink, QUERY, false);
+            need_recover(sink, QUERY);
         }
         store_ids(sink, QUERY, id, next, n);
         next += n;
@@ -170,7 +170,7 @@ static void a_compact_entry_repeats_every_line_before_it_unchanged(void **state)
     mt_buf_free(&before);
     mt_sink_free(sink);
     sink = sink_at(place, NULL); /* a fresh reader finds batch 9 in the compact entry */
-    need_recover(sink, QUERY, false);
+    need_recover(sink, QUERY);
     struct mt_sink_batch batch = batch_of(QUERY, 9, 1);
     struct mt_sink_record record = {0};
     enum mt_sink_answer answer;
@@ -207,7 +207,7 @@ static void old_entries_go_when_a_hundred_newer_ones_are_there(void **state)
     unlink(five);
     free(five);
     sink = sink_at(place, NULL);
-    need_recover(sink, QUERY, false);
+    need_recover(sink, QUERY);
     store_ids(sink, QUERY, 120, 120, 1);
     mt_sink_free(sink);
     assert_ids(place->table, "0-120");
@@ -269,12 +269,12 @@ static void sparks_own_log_is_read_and_gone_on_with(void **state)
     assert_int_equal(n, 22);
     free(lines);
     struct mt_sink *sink = sink_at(place, NULL);
-    assert_int_equal(sink->type->recover(sink, QUERY, true, &err), MT_FATAL);
+    assert_int_equal(sink->type->recover(sink, QUERY, &err), MT_FATAL);
     assert_non_null(strstr(err.text, "Spark"));
     assert_non_null(strstr(err.text, "allowOtherQueries"));
     mt_sink_free(sink);
     sink = guest_at(place);
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     store_ids(sink, QUERY, 0, 100, 3);
     assert_true(log_has(place, "4"));
     mt_sink_free(sink);
@@ -286,7 +286,7 @@ static void assert_damage(struct place *place, const char *name, const char *tex
     struct mt_error err = {0};
     put_log(place, name, text);
     struct mt_sink *sink = sink_at(place, NULL);
-    enum mt_status status = sink->type->recover(sink, QUERY, false, &err);
+    enum mt_status status = sink->type->recover(sink, QUERY, &err);
     if (status != MT_FATAL || !strstr(err.text, words) || !strstr(err.text, FILES_LOG_FOLDER))
         fail_msg("%s: status %d, \"%s\"", words, status, err.text);
     assert_int_equal(err.class_, MT_CLASS_SINK);
@@ -339,13 +339,13 @@ static void another_querys_table_is_refused(void **state)
     store_ids(sink, QUERY, 0, 0, 10);
     mt_sink_free(sink);
     sink = sink_at(place, NULL);
-    assert_int_equal(sink->type->recover(sink, OTHER_QUERY, true, &err), MT_FATAL);
+    assert_int_equal(sink->type->recover(sink, OTHER_QUERY, &err), MT_FATAL);
     assert_non_null(strstr(err.text, QUERY));
     assert_non_null(strstr(err.text, "allowOtherQueries=true"));
     assert_int_equal(err.class_, MT_CLASS_SINK);
     /* nor later, when the path of a running query was changed to it */
-    assert_int_equal(sink->type->recover(sink, OTHER_QUERY, false, &err), MT_FATAL);
-    need_recover(sink, QUERY, true); /* its own is no stranger */
+    assert_int_equal(sink->type->recover(sink, OTHER_QUERY, &err), MT_FATAL);
+    need_recover(sink, QUERY); /* its own is no stranger */
     mt_sink_free(sink);
 }
 
@@ -357,9 +357,9 @@ static void files_without_a_log_are_refused(void **state)
     mkdir(place->table, 0777);
     mkdir(folder, 0777);
     struct mt_sink *sink = sink_at(place, NULL);
-    need_recover(sink, QUERY, true); /* empty folders hold nothing */
+    need_recover(sink, QUERY); /* empty folders hold nothing */
     write_file(file, "PAR1");
-    assert_int_equal(sink->type->recover(sink, QUERY, true, &err), MT_FATAL);
+    assert_int_equal(sink->type->recover(sink, QUERY, &err), MT_FATAL);
     assert_non_null(strstr(err.text, "files and no log"));
     mt_sink_free(sink);
     free(folder);
@@ -371,7 +371,7 @@ static void two_queries_share_a_path_when_they_are_told_to(void **state)
     struct place *place = *state;
     struct mt_sink *one = running(place, "kind"), *two = guest_at(place);
     store_ids(one, QUERY, 0, 0, 10);
-    need_recover(two, OTHER_QUERY, true);
+    need_recover(two, OTHER_QUERY);
     for (int64_t id = 0; id < 15; id++) {
         store_ids(two, OTHER_QUERY, id, 1000 + id, 1);
         store_ids(one, QUERY, id + 1, 10 + id, 1);
@@ -379,7 +379,7 @@ static void two_queries_share_a_path_when_they_are_told_to(void **state)
     mt_sink_free(one);
     mt_sink_free(two);
     one = sink_at(place, "kind");
-    need_recover(one, QUERY, false);
+    need_recover(one, QUERY);
     char *about = mt_sink_describe(one, QUERY), *other = mt_sink_describe(one, OTHER_QUERY);
     assert_non_null(strstr(about, "\"batch\":15"));
     assert_non_null(strstr(other, "\"batch\":14"));
@@ -402,7 +402,7 @@ static void one_querys_leftovers_are_not_anothers(void **state)
     struct mt_batch rows = make_rows(&place->schema, 10, 10);
     assert_int_equal(other->type->begin(other, &batch, &answer, &record, &err), MT_OK);
     assert_int_equal(other->type->write(other, &rows, &err), MT_OK);
-    need_recover(sink, OTHER_QUERY, false); /* while the other is in the middle of a batch */
+    need_recover(sink, OTHER_QUERY); /* while the other is in the middle of a batch */
     store_ids(sink, OTHER_QUERY, 0, 100, 5);
     assert_int_equal(other->type->commit(other, &record, &err), MT_OK);
     mt_batch_release(&rows);
@@ -424,7 +424,7 @@ static pid_t start_writer(struct place *place, const char *query, int64_t first,
     enum mt_sink_answer answer;
     enum mt_status status = make_sink(&setup, &place->schema, &sink, &err);
     if (status == MT_OK)
-        status = sink->type->recover(sink, query, true, &err);
+        status = sink->type->recover(sink, query, &err);
     for (int64_t id = 0; status == MT_OK && id < n; id++) {
         struct mt_batch rows = make_rows(&place->schema, first + id, 1);
         status = store_rows(sink, query, id, &rows, &answer, &err);
@@ -483,11 +483,11 @@ static void a_pending_list_in_use_is_not_settled_by_another_process(void **state
     write_file(path, "{\"batch\":1,\"digest\":\"\",\"attempt\":\"x\",\"files\":[]}");
     int fd = open(path, O_RDWR);
     assert_int_equal(flock(fd, LOCK_EX), 0);
-    assert_int_equal(sink->type->recover(sink, QUERY, false, &err), MT_FATAL);
+    assert_int_equal(sink->type->recover(sink, QUERY, &err), MT_FATAL);
     assert_non_null(strstr(err.text, "another process"));
     assert_true(access(path, F_OK) == 0);
     close(fd);
-    need_recover(sink, QUERY, false);
+    need_recover(sink, QUERY);
     assert_true(access(path, F_OK) != 0);
     free(path);
     mt_sink_free(sink);
@@ -510,12 +510,12 @@ static void a_pending_list_deletes_only_its_own_files_inside_the_table(void **st
     write_file(list, "{\"batch\":1,\"digest\":\"\",\"attempt\":\"" ATTEMPT "\",\"files\":["
                      "\"part-00000-" ATTEMPT ".parquet\",\"../part-00000-" ATTEMPT ".parquet\","
                      "\"a/../../part-00000-" ATTEMPT ".parquet\",\"part-00000-y.parquet\"]}");
-    need_recover(sink, QUERY, false);
+    need_recover(sink, QUERY);
     assert_true(access(inside, F_OK) != 0);
     assert_true(access(outside, F_OK) == 0);
     assert_true(access(foreign, F_OK) == 0);
     write_file(list, "{\"batch\":1,\"dig"); /* cut short: nothing was renamed yet */
-    need_recover(sink, QUERY, false);
+    need_recover(sink, QUERY);
     assert_true(access(list, F_OK) != 0);
     mt_sink_free(sink);
     free(list);
@@ -562,7 +562,7 @@ static void partition_values_make_sparks_folders_and_read_back_equal(void **stat
     struct mt_batch rows = texts(&schema, values, n);
     enum mt_sink_answer answer;
     struct mt_error err = {0};
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     if (store_rows(sink, QUERY, 0, &rows, &answer, &err) != MT_OK)
         fail_msg("%s", err.text);
     static const char *const folders[] = {"a b",
@@ -620,7 +620,7 @@ static void assert_value_refused(struct place *place, const char *value, const c
     mt_coords_start(rows.coords, "orders", 3);
     mt_coords_add(rows.coords, 41);
     mt_coords_add(rows.coords, 42);
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     assert_int_equal(store_rows(sink, QUERY, 0, &rows, &answer, &err), MT_REJECT);
     assert_int_equal(err.class_, MT_CLASS_DATA);
     if (!strstr(err.text, words) || !strstr(err.text, "kind") || !strstr(err.text, "orders[3]@42"))
@@ -708,7 +708,7 @@ static void every_scalar_type_reads_back_as_it_was(void **state)
     mt_array_struct(arrays, N, 2, &rows.array);
     struct setup setup = {.format = "parquet", .path = place->table};
     struct mt_sink *sink = need_sink(&setup, &schema);
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     if (store_rows(sink, QUERY, 0, &rows, &answer, &err) != MT_OK)
         fail_msg("%s", err.text);
     char *found = ask_reader("rows", place->table);
@@ -765,7 +765,7 @@ static void each_codec_has_sparks_ending_and_reads_back(void **state)
         struct setup setup = {
             .format = "parquet", .path = place->table, .options = {"compression", codecs[i][0]}};
         struct mt_sink *sink = need_sink(&setup, &place->schema);
-        need_recover(sink, QUERY, i == 0);
+        need_recover(sink, QUERY);
         store_ids(sink, QUERY, i, i * 10, 10);
         mt_sink_free(sink);
         char name[24];
@@ -835,7 +835,7 @@ static void a_file_in_the_place_of_the_table_is_told(void **state)
     write_file(place->table, "not a folder");
     struct mt_sink *sink = sink_at(place, NULL);
     struct mt_error err = {0};
-    assert_int_equal(sink->type->recover(sink, QUERY, true, &err), MT_FATAL);
+    assert_int_equal(sink->type->recover(sink, QUERY, &err), MT_FATAL);
     assert_non_null(strstr(err.text, "a file stands where a folder is expected"));
     mt_sink_free(sink);
 }
@@ -857,10 +857,10 @@ static void temporary_files_of_a_killed_run_go_wherever_they_lie(void **state)
     char *before = output_of(command);
     assert_string_equal(before, "1\n");
     struct mt_sink *sink = sink_at(place, "kind");
-    need_recover(sink, OTHER_QUERY, false); /* not another query's business */
+    need_recover(sink, OTHER_QUERY); /* not another query's business */
     char *between = output_of(command);
     assert_string_equal(between, "1\n");
-    need_recover(sink, QUERY, true); /* a temporary file is no data of a stranger */
+    need_recover(sink, QUERY); /* a temporary file is no data of a stranger */
     char *after = output_of(command);
     assert_string_equal(after, "0\n");
     mt_sink_free(sink);

@@ -185,7 +185,7 @@ static char *printed(const char *num_rows, const char *truncate, const struct Ar
     struct mt_sink *sink = need_sink(&setup, schema);
     struct mt_error err = {0};
     enum mt_sink_answer answer;
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     fflush(stdout);
     int saved = dup(STDOUT_FILENO), fd = open(file, O_WRONLY | O_CREAT, 0600);
     dup2(fd, STDOUT_FILENO);
@@ -396,7 +396,7 @@ static void memory_keeps_every_type_and_ignores_a_repeated_batch(void **state)
     struct setup setup = {.format = "memory", .query_name = "kept"};
     struct mt_sink *sink = need_sink(&setup, &schema);
     assert_false(mt_memory_table("kept", &held)); /* there is none before the query starts */
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     for (int i = 0; i < 4; i++) /* batches 0, 0, 2, 2 */
         assert_int_equal(store_rows(sink, QUERY, i & 2, &rows, &answer, &err), MT_OK);
     assert_true(mt_memory_table("kept", &held));
@@ -423,11 +423,11 @@ static void a_new_start_of_a_memory_query_begins_empty(void **state)
     struct setup setup = {.format = "memory", .query_name = "again"};
     struct mt_sink *sink = need_sink(&setup, &schema);
     struct mt_batch held = {0};
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     store_ids(sink, QUERY, 0, 0, 3);
     mt_sink_free(sink);
     sink = need_sink(&setup, &schema);
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     assert_true(mt_memory_table("again", &held));
     assert_int_equal(held.array.length, 0);
     mt_batch_release(&held);
@@ -461,7 +461,7 @@ static void a_memory_table_is_read_while_it_is_written(void **state)
     schema_of(ROWS_DDL, &schema);
     struct setup setup = {.format = "memory", .query_name = "busy"};
     struct mt_sink *sink = need_sink(&setup, &schema);
-    need_recover(sink, QUERY, true);
+    need_recover(sink, QUERY);
     pthread_t reader;
     void *words = NULL;
     assert_int_equal(pthread_create(&reader, NULL, look_often, NULL), 0);

@@ -268,10 +268,10 @@ static inline void store_ids(struct mt_sink *sink, const char *query, int64_t id
     mt_batch_release(&rows);
 }
 
-static inline void need_recover(struct mt_sink *sink, const char *query, bool first_batch)
+static inline void need_recover(struct mt_sink *sink, const char *query)
 {
     struct mt_error err = {0};
-    if (sink->type->recover(sink, query, first_batch, &err) != MT_OK)
+    if (sink->type->recover(sink, query, &err) != MT_OK)
         fail_msg("recover: %s", err.text);
 }
 

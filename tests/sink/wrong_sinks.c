@@ -62,10 +62,9 @@ static enum mt_status toy_open(struct mt_sink *sink, struct mt_error *err)
     return MT_OK;
 }
 
-static enum mt_status toy_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
-                                  struct mt_error *err)
+static enum mt_status toy_recover(struct mt_sink *sink, const char *query_id, struct mt_error *err)
 {
-    (void)query_id, (void)first_batch, (void)err;
+    (void)query_id, (void)err;
     char *temporary = toy_file(sink, "next");
     if (((struct toy_sink *)sink)->wrong != LEAVES_TEMPORARY_FILES)
         unlink(temporary);

@@ -195,8 +195,7 @@ struct files_sink {
 void files_set_query(struct files_sink *files, const char *query_id);
 void files_forget_query(struct files_sink *files);
 void files_forget_attempt(struct files_sink *files);
-enum mt_status files_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
-                             struct mt_error *err);
+enum mt_status files_recover(struct mt_sink *sink, const char *query_id, struct mt_error *err);
 enum mt_status files_commit(struct mt_sink *sink, struct mt_sink_record *record,
                             struct mt_error *err);
 #endif

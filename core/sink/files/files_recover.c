@@ -158,10 +158,8 @@ static enum mt_status sweep_table(const struct files_sink *files, struct mt_erro
     return status;
 }
 
-enum mt_status files_recover(struct mt_sink *sink, const char *query_id, bool first_batch,
-                             struct mt_error *err)
+enum mt_status files_recover(struct mt_sink *sink, const char *query_id, struct mt_error *err)
 {
-    (void)first_batch; /* what the path holds says more: the path itself may be new */
     struct files_sink *files = (struct files_sink *)sink;
     sink->type->abort(sink);
     files_set_query(files, query_id);
