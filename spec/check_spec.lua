@@ -93,6 +93,31 @@ return s:select "m"
     assert.matches("\n8 errors$", text)
   end)
 
+  it("finds all options that would be refused, and calls with a dot", function()
+    local facts = facts_of [[
+local mt = require "moontide"
+local first = mt.readStream.format "kafka":load()
+local second = mt.readStream:format "kafka"
+  :option("kafka.boostrap.servers", "localhost:9")
+  :option("kafka.bootstrap.servers", "localhost:9"):option("subscribe", "orders")
+  :option("startingOffset", "earliest")
+  :load()
+local third = second.filter(function() return true end)
+local s = mt.memoryStream "n INT"
+return s.writeStream:format "console"
+  :option("truncat", true)
+  :option("numRow", 5)]]
+    local lines = {}
+    for i, one in ipairs(facts.errors) do lines[i] = one.line end
+    assert.same({ 2, 4, 6, 8, 11, 12 }, lines)
+  end)
+
+  it("names values of --set that the job does not read", function()
+    local facts = facts_of((GOOD:gsub('"localhost:9"', 'mt.conf("brokers", "x:9")')), { broker = "y:9" })
+    assert.matches('--set broker: the job does not read it; did you mean "brokers"?',
+      table.concat(facts.warnings, "\n"), 1, true)
+  end)
+
   it("finds what only the whole shows", function()
     local facts = facts_of((GOOD:gsub("  :option.\"checkpointLocation\"[^\n]*\n", "")))
     assert.matches("needs a checkpoint", facts.errors[1].text)

@@ -37,6 +37,11 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
     assert.is_table(load(HEAD .. 'return { s.writeStream:format "noop" }'))
   end)
 
+  it("that calls itself without end is told so, at its line if there is stack left to find it", function()
+    local problem = support.load_error(HEAD .. "local function f() return 1 + f() end\nf()")
+    assert.matches("^job%.lua:[3 ]%p? ?stack overflow$", problem)
+  end)
+
   local mistakes = {
     { "returns nothing", "local x = s", 3, "returned nothing; it returns its query" },
     { "returns a frame", "return s", 3, "returned a DataFrame; end it with .writeStream" },
@@ -44,6 +49,8 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
     { "returns something else", "return 5", 3, "returned a number; it returns its query" },
     { "returns two queries", 'local w = s.writeStream:format "noop"\nreturn { w, w }', 4,
       "returned 2 queries; one query a file for now" },
+    { "returns two values", 'local q = s.writeStream:format "noop"\nreturn q, q', 4,
+      "returned 2 values; one query a file for now" },
     { "returns an empty list", "return {}", 3, "returned nothing" },
     { "does not compile", "return s:filter(function(row) return row.n > end)", 3, "unexpected symbol near 'end'" },
     { "is not finished", "return s:filter(", 3, "unexpected symbol near '<eof>'" },

@@ -110,7 +110,7 @@ describe("computing with a null", function()
     { "a concatenation", function(row) return row.event .. "x" end, 'event is null here; write (row.event or "")' },
     { "a method", function(row) return row.event:upper() == "X" end,
       'event is null here; write (row.event or ""):upper()' },
-    { "a length", function(row) return #row.event > 0 end, 'event is null here; write (row.event or "")' },
+    { "a length", function(row) return #row.event > 0 end, 'event is null here; write #(row.event or "") > 0' },
     { "a library function", function(row) return math.floor(row.amount) end,
       "amount is null here; write (row.amount or 0)" },
   }
@@ -128,6 +128,12 @@ describe("computing with a null", function()
       return a > 0
     end)
     assert.matches("attempt to compare .*; null in this row: order_id, amount, day, end", problem)
+  end)
+
+  it("says nothing of nulls when the nil is a global", function()
+    assert.matches("global 'nothing_of_that_name' %(a nil value%)$", error_with({}, function()
+      return nothing_of_that_name.x -- luacheck: ignore
+    end))
   end)
 
   it("says nothing of nulls when the nil is another's", function()

@@ -26,7 +26,7 @@ describe("filter", function()
       return row.n > 2 and 1
     end), numbers(5))
     assert.matches("steps_spec.lua:" .. support.line() - 2
-      .. ": filter at orders[2]@102: the function returned 1; true keeps the row, false and nil drop it",
+      .. ": filter at orders[2]@102: the function returned the number 1; true keeps the row, false and nil drop it",
       problem, 1, true)
   end)
 
@@ -79,7 +79,8 @@ describe("map", function()
   end)
 
   it("refuses nil and what is no table", function()
-    for answer, words in pairs { [false] = "returned false", [5] = "returned 5", ["x"] = "returned x" } do
+    for answer, words in pairs { [false] = "returned the boolean false", [5] = "returned the number 5",
+      ["x"] = 'returned "x"' } do
       assert.matches(words .. "; it returns a table or the row",
         support.error_of(support.run, stream():map("a INT", function() return answer end), numbers(1)))
     end

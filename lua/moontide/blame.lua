@@ -38,6 +38,7 @@ function M.catch(e)
   -- Lua's own prefix, maybe cut short; the whole place will stand in front
   local line = text:match "^[^\n:]*:(%d+): "
   if at and tonumber(line) == at.line then text = text:gsub("^[^\n:]*:%d+: ", "", 1) end
+  text = text:gsub("^moontide %a+:%d+: ", "", 1) -- a tail call: the caller was generated code
   return { at = at, text = text }
 end
 
@@ -82,13 +83,14 @@ local function cure(line, name, field)
   local method = rest and rest:match "^(:[%w_]+%b())"
   local access = row and row .. "." .. name or ("row[%q]"):format(name)
   local fixed = ("(%s or %s)"):format(access, stand_in)
+  if row and line:find("#%s*" .. row .. "%." .. escape(name)) then fixed = "#" .. fixed end
   if method then return fixed .. method end
   return compared and fixed .. " " .. compared or fixed
 end
 
 -- The message with the null column it is about, when there is one.
 local function explain_null(text, schema, batch, i, line)
-  if not is_about_nil(text) then return text end
+  if not is_about_nil(text) or text:find("global '", 1, true) then return text end
   local nulls = rows.null_columns(schema, batch, i)
   local named = text:match "field '([^']+)'"
   local suspects = {}

@@ -47,6 +47,7 @@ local function warnings_of(plan, sink)
     list[#list + 1] = ("%s shows a batch again when it is replayed (at least once)"):format(sink.format)
   end
   list[#list + 1] = plan.trigger.warning
+  for _, words in ipairs(config.unread()) do list[#list + 1] = words end
   for _, name in ipairs(job.c_modules()) do
     list[#list + 1] = ("the C module %q is not kept with the job's text"):format(name)
   end
@@ -76,11 +77,21 @@ end
 
 local function finish(file)
   return function(returned)
-    if #fault.noted > 0 then return nil end
+    if #fault.noted > 0 and not query.is_whole(returned) then return nil end
     return fault.guard(function() end, query.rehearse, returned, function(plan)
       return facts_of(file, plan)
     end)
   end
+end
+
+-- In the order of the job's lines.
+local function sorted(faults)
+  local place = {}
+  for i, one in ipairs(faults) do
+    place[one] = ("%s:%08d:%08d"):format(one.at and one.at.file or "", one.at and one.at.line or 0, i)
+  end
+  table.sort(faults, function(a, b) return place[a] < place[b] end)
+  return faults
 end
 
 local function errors_of(faults)
@@ -106,7 +117,7 @@ function M.facts(file, conf)
     noted[#noted + 1] = facts
   end
   if #noted == 0 then return facts end
-  return { job = file, errors = errors_of(noted) }
+  return { job = file, errors = errors_of(sorted(noted)) }
 end
 
 -- ---- text

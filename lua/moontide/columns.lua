@@ -33,6 +33,7 @@ local function misfit(field, text)
   error(setmetatable({ column = field.name, text = text, is_data = true }, Misfit), 0)
 end
 
+--- A value a function gave, in the words of an error.
 local function shown(v)
   if type(v) == "string" then
     local text = v:sub(1, 200):gsub("[%z\1-\31\127-\255]", function(c)
@@ -45,6 +46,7 @@ local function shown(v)
   end
   return "a " .. type(v)
 end
+M.shown = shown
 
 local function refuse(field, v, takes)
   misfit(field, ("%s is %s and takes %s, not %s"):format(field.name, field.ddl, takes, shown(v)))

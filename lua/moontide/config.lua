@@ -5,6 +5,7 @@
 -- all that made it. A secret is kept nowhere; its value is masked wherever a job prints.
 local fault = require "moontide.fault"
 local paths = require "moontide.paths"
+local suggest = require "moontide.suggest"
 local value = require "moontide.value"
 
 local M = {}
@@ -13,12 +14,13 @@ local set = {}     -- from --set
 local read = {}    -- name -> value that conf gave
 local secrets = {} -- values to be masked
 local given = {} -- values that mt.secret gave, as keys
+local asked = {} -- names that were looked for, as keys
 local closed = false -- the job is loaded: what it consists of is settled
 
 --- Begins a job: values of --set; nothing was read yet.
 ---@param values table<string, string>
 function M.begin(values)
-  set, read, secrets, given, closed = values, {}, {}, {}, false
+  set, read, secrets, given, asked, closed = values, {}, {}, {}, {}, false
 end
 
 --- The job is loaded: conf gives what it gave before, and nothing new.
@@ -35,9 +37,24 @@ function M.given()
 end
 
 local function find(name)
+  asked[name] = true
   if set[name] ~= nil then return set[name], "--set " .. name end
   local variable = "MOONTIDE_" .. name:upper():gsub("%W", "_")
   return os.getenv(variable), variable
+end
+
+--- What is to be said about values of --set that the job never looked for.
+---@return string[]
+function M.unread()
+  local names, words = suggest.keys(asked), {}
+  for _, name in ipairs(suggest.keys(set)) do
+    if not asked[name] then
+      local near = suggest.nearest(name, names)
+      words[#words + 1] = ("--set %s: the job does not read it%s"):format(name,
+        near and ("; did you mean %q?"):format(near) or "")
+    end
+  end
+  return words
 end
 
 --- The text given for a name, without a trace; nil: none.

@@ -132,8 +132,11 @@ local function begin(file, conf)
   end
 end
 
+local raised -- the frame of the error, noted before anything that takes stack
+
 -- Any error of a job file as a fault with its line.
 local function as_fault(e)
+  raised = raised or debug.getinfo(2, "Sl")
   if fault.is_fault(e) then return e end
   local at = fault.here()
   local text = value.text(e)
@@ -142,10 +145,28 @@ local function as_fault(e)
   return fault.at(text, at)
 end
 
+-- A function that calls itself without end leaves little stack to as_fault, or none.
+local function overflow(text)
+  local words = tostring(text):gsub("^[^\n:]*:%d+: ", "")
+  if raised and job.sources[raised.source] then
+    return fault.at(words, { file = raised.source:sub(2), line = math.max(raised.currentline, raised.linedefined) })
+  end
+  return fault.new("JOB", "FATAL", ("%s: %s"):format(job.file, words))
+end
+
 local function protected(fn, ...)
+  raised = nil
   local ok, result = xpcall(fn, as_fault, ...)
-  if not ok then error(result, 0) end
-  return result
+  if ok then return result end
+  error(fault.is_fault(result) and result or overflow(result), 0)
+end
+
+-- What a job file returned, when it is one value.
+local function only(...)
+  if select("#", ...) > 1 then
+    fault.raise(("the job returned %d values; one query a file for now"):format(select("#", ...)))
+  end
+  return (...)
 end
 
 --- Runs a job file and calls finish(what it returned) as a part of it: faults found there have no
@@ -160,7 +181,10 @@ function M.run(file, conf, finish)
   local loaded = { file = file, files = job.sources, chunk = chunk }
   fault.job(loaded)
   M.install()
-  local result = protected(function() return finish(chunk()) end)
+  local result = protected(function()
+    local returned = only(chunk())
+    return finish(returned)
+  end)
   loaded.chunk = nil
   job.closed = true
   config.close()
@@ -196,6 +220,7 @@ end
 ---@return string bundle JSON
 function M.load(file, conf)
   local plans = M.run(file, conf, query.plan)
+  for _, words in ipairs(config.unread()) do log.warn(words) end
   return plans, M.bundle()
 end
 

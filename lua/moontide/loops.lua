@@ -37,7 +37,7 @@ end
 
 local function wrong_answer(answer)
   columns.refuse(("filter: the function returned %s; true keeps the row, false and nil drop it")
-    :format(type(answer) == "table" and "a table" or value.text(answer)))
+    :format(columns.shown(answer)))
 end
 
 local FILTER = [[
@@ -146,7 +146,7 @@ end]]
 local function no_table(answer)
   columns.refuse(answer == nil
     and "map: the function returned nil; every row gives a table (drop rows with filter before)"
-    or ("map: the function returned %s; it returns a table or the row"):format(value.text(answer)))
+    or ("map: the function returned %s; it returns a table or the row"):format(columns.shown(answer)))
 end
 
 -- Refuses a key that is no column of the result.

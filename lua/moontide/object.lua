@@ -55,10 +55,17 @@ local function flawed(class, self, method)
   return otherwise and otherwise(self, method) or M.with(self, { _flawed = true })
 end
 
+local after_fault -- below
+
+local function called_with_a_dot(name)
+  fault.raise(("%s is called with a colon: write :%s(…), not .%s(…)"):format(name, name, name))
+end
+
 local function guarded(class, name, method)
   return function(self, ...)
     if not is_a(self, class) then
-      fault.raise(("%s is called with a colon: write :%s(…), not .%s(…)"):format(name, name, name))
+      return fault.guard(function() return after_fault(class, M.new(class, { _flawed = true })) end,
+        called_with_a_dot, name)
     end
     if not fault.noted then return method(self, ...) end
     return fault.guard(function() return flawed(class, self, name) end, method, self, ...)
@@ -73,7 +80,7 @@ local function refuse(class, key)
 end
 
 -- Under `check`, what an unknown name gives: whatever is done with it gives it again.
-local function after_fault(class, self)
+function after_fault(class, self)
   return setmetatable({}, {
     __index = function() return after_fault(class, self) end,
     __call = function() return flawed(class, self) end,

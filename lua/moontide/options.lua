@@ -161,13 +161,27 @@ function M.without(list, name)
   return rest
 end
 
---- Raises the core's last failure: at the option's line when it names one, else at `at`.
----@param list mt.Option[]
----@param at mt.At?
-function M.fail(list, at)
+local function failure(list, at)
   local text, _, name = core.failure()
   local option = name and M.find(list, name)
-  fault.raise(text, option and option.at or at)
+  return fault.at(text, option and option.at or at or fault.here()), option
+end
+
+--- Raises the core's last failure: at the option's line when it names one, else at `at`. Under
+--- `check` the others among the options that would be refused are noted.
+---@param list mt.Option[]
+---@param at mt.At?
+---@param takes fun(list: mt.Option[]): boolean tries a shorter list; false: the core failed again
+function M.fail(list, at, takes)
+  local one, option = failure(list, at)
+  while fault.noted and option do
+    list = M.without(list, option.name)
+    if takes(list) then break end
+    local other
+    other, option = failure(list, at)
+    if option then table.insert(fault.noted, other) end -- else it is for want of what was left out
+  end
+  error(one, 0)
 end
 
 return M

@@ -48,6 +48,13 @@ function M.only(value)
   return expect_query(value[1])
 end
 
+--- True for a query no part of which was at fault under `check`.
+---@param value any
+---@return boolean
+function M.is_whole(value)
+  return object.is_a(value, writer.class) and not value._flawed
+end
+
 local function expect_checkpoint(query, sink)
   if writer.checkpoint(query) or not C.mt_sink_needs_checkpoint(sink) then return end
   fault.raise(("%s needs a checkpoint, the folder where the query keeps its place; "

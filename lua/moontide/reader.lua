@@ -81,12 +81,25 @@ local function start_options(list)
   return json.encode(starts)
 end
 
-local function open(reader, at)
-  local given, keep = core.pairs(reader._options)
+-- The source, owned by the caller; nil: the core failed.
+local function make(reader, list)
+  local given, keep = core.pairs(list)
   local out = core.new "struct mt_source *[1]"
-  if C.mt_source_new(reader._format, given, out, core.err) ~= 0 then options.fail(reader._options, at) end
-  if reader._name then C.mt_source_rename(out[0], reader._name) end
+  if C.mt_source_new(reader._format, given, out, core.err) ~= 0 then return nil end
   return out[0], keep
+end
+
+local function open(reader, at)
+  local source, keep = make(reader, reader._options)
+  if source == nil then
+    options.fail(reader._options, at, function(list)
+      local probe = make(reader, list)
+      if probe then C.mt_source_free(probe) end
+      return probe ~= nil
+    end)
+  end
+  if reader._name then C.mt_source_rename(source, reader._name) end
+  return source, keep
 end
 
 --- The frame of what is read. Touches no server.

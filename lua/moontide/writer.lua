@@ -197,22 +197,35 @@ end
 Writer.start = not_started "start"
 Writer.toTable = not_started "toTable"
 
---- The mistakes of a writer that only the whole of it shows, at the job's lines; and its sink.
----@param self mt.DataStreamWriter
----@param schema mt.Schema of the rows, outlives the sink
----@return ffi.cdata* sink owned by the caller
----@return table keep what the sink may point into
-function M.make_sink(self, schema)
+-- The sink, owned by the caller, and what it may point into; nil: the core failed.
+local function make(self, list, schema)
   local settings = core.new "struct mt_sink_settings"
-  local given, keep = core.pairs(options.without(self._options, "checkpointLocation"))
+  local given, keep = core.pairs(options.without(list, "checkpointLocation"))
   local columns = {}
   for i, name in ipairs(self._partition_by) do columns[i] = { name = name } end
   local partition_by, keep_too = core.pairs(columns)
   settings.format, settings.name, settings.query_name = self._format, self._name, self._query_name
   settings.options, settings.partition_by = given, partition_by
   local out = core.new "struct mt_sink *[1]"
-  if C.mt_sink_new(settings, schema.c, out, core.err) ~= 0 then options.fail(self._options, self._at) end
+  if C.mt_sink_new(settings, schema.c, out, core.err) ~= 0 then return nil end
   return out[0], { keep, keep_too, self, schema, settings }
+end
+
+--- The mistakes of a writer that only the whole of it shows, at the job's lines; and its sink.
+---@param self mt.DataStreamWriter
+---@param schema mt.Schema of the rows, outlives the sink
+---@return ffi.cdata* sink owned by the caller
+---@return table keep what the sink may point into
+function M.make_sink(self, schema)
+  local sink, keep = make(self, self._options, schema)
+  if sink == nil then
+    options.fail(self._options, self._at, function(list)
+      local probe = make(self, list, schema)
+      if probe then C.mt_sink_free(probe) end
+      return probe ~= nil
+    end)
+  end
+  return sink, keep
 end
 
 ---@param self mt.DataStreamWriter
