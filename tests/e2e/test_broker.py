@@ -245,6 +245,7 @@ def test_a_log_cut_below_what_was_planned_or_read_is_not_waited_for(own, work, s
     (log,) = own.directory.glob(f"1/data/{topic}-0/*.log")
     os.truncate(log, log.stat().st_size // 2)
     own.start()
+    own.clients.pop(Producer)  # an idempotent one would miss its own records
     kept = own.watermarks(topic)[1]
     assert 0 < kept < 100
     done = work.run(job, seconds=30)
