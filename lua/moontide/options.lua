@@ -89,7 +89,7 @@ local function as_text(name, v)
     or ("option %q takes text, a number or a boolean, not a %s"):format(name, kind))
 end
 
-local SECRET_WORDS = { "password", "secret", "key%.pem$" }
+local SECRET_WORDS = { "password", "secret", "jaas", "key%.pem$" }
 
 -- A job file is kept in the checkpoint with its batches, so a secret must not stand in it.
 local function refuse_literal_secret(name, text)

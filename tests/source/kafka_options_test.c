@@ -57,6 +57,16 @@ static void brokers_are_hosts_and_ports_with_a_protocol_of_kafkas_at_most(void *
     mt_source_free(source_of("PLAINTEXT://b:9092,SASL_SSL://c:9093", "t", NULL));
 }
 
+static void a_port_that_is_none_is_refused(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"b:99999", "b:0", "b:65536,c:9092", "c:9092,[::1]:70000"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refuse("kafka.bootstrap.servers", "a port is 1 to 65535", "t", "kafka.bootstrap.servers",
+               bad[i], NULL);
+    mt_source_free(source_of("b:65535,[::1]:1,c", "t", NULL));
+}
+
 static void what_spark_refuses_is_refused_with_its_reason(void **state)
 {
     (void)state;
@@ -179,6 +189,7 @@ int main(void)
         cmocka_unit_test(names_are_checked_down_to_the_client_s_settings),
         cmocka_unit_test(a_mistyped_required_option_is_told_as_the_typo),
         cmocka_unit_test(brokers_are_hosts_and_ports_with_a_protocol_of_kafkas_at_most),
+        cmocka_unit_test(a_port_that_is_none_is_refused),
         cmocka_unit_test(what_spark_refuses_is_refused_with_its_reason),
         cmocka_unit_test(what_spark_has_and_we_have_not_is_said_so),
         cmocka_unit_test(bad_values_are_told_with_their_option),

@@ -47,8 +47,8 @@ static char *words(enum kafka_loss kind, const struct kafka_partition *p, int64_
                          topic, p->id, from, to - 1, to - from, log);
     case KAFKA_LOSS_CUT:
         return mt_format("%s[%d]: offsets %" PRId64 " to %" PRId64 " are gone, at most %" PRId64
-                         " records that were read or planned: the log was cut, as by an unclean "
-                         "leader election (%s)",
+                         " records: the log was cut, as by an unclean leader election, or "
+                         "startingOffsets named what it never held (%s)",
                          topic, p->id, from, to - 1, to - from, log);
     case KAFKA_LOSS_REPLACED:
         return mt_format("%s[%d]: the log was cut before offset %" PRId64

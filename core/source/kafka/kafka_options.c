@@ -249,6 +249,22 @@ static bool is_protocol(const char *name, size_t len)
     return false;
 }
 
+/* Whether some host's port is no port: the client would take it modulo 65536. */
+static bool has_bad_port(const char *brokers)
+{
+    for (const char *at = brokers; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+        size_t len = strcspn(at, ",");
+        const char *colon = memrchr(at, ':', len);
+        size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
+        if (digits > 0 && colon + 1 + digits == at + len) {
+            long port = strtol(colon + 1, NULL, 10);
+            if (port < 1 || port > 65535)
+                return true;
+        }
+    }
+    return false;
+}
+
 /* With http:// in front the client would wait as for a broker that is away. */
 static enum mt_status read_brokers(struct kafka *k, struct mt_error *err)
 {
@@ -265,6 +281,9 @@ static enum mt_status read_brokers(struct kafka *k, struct mt_error *err)
                        "localhost:9092,otherhost:9092",
                        option, k->brokers);
     }
+    if (has_bad_port(k->brokers))
+        return bad(err, option, "option \"%s\" is \"%s\": a port is 1 to 65535", option,
+                   k->brokers);
     return set(k, "bootstrap.servers", "bootstrap.servers", k->brokers, err);
 }
 
