@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """One broker for all tests, a folder and unique topics for each, and what every run of the
 program printed beside a failure."""
+import signal
+
 import pytest
 
 import harness
@@ -14,6 +16,7 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_sessionstart(session):
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # brokers are stopped then too
     for program in (harness.MOONTIDE, harness.STEPS):
         if not program.exists() and not session.config.option.collectonly:
             pytest.exit(f"{program} is not built: scripts/build release", 2)

@@ -34,7 +34,7 @@ FAILS = named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sy
 def test_forty_kills_at_random_moments_lose_nothing_and_double_nothing(kafka, work):
     seed = int(os.environ.get("MOONTIDE_SEED") or random.randrange(1 << 32))
     print(f"MOONTIDE_SEED={seed}")
-    chance, kills = random.Random(seed), 400 if LONG else 40
+    chance, kills = random.Random(seed), 150 if LONG else 40
     topic = kafka.topic(3)
     job = work.job(topic, STEPS, trigger=None, partition_by=["part"])
     stream = Stream(kafka, topic, 3)
