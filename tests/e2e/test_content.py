@@ -146,8 +146,7 @@ def test_a_record_larger_than_max_batch_bytes_goes_alone(kafka, work):
     assert [r["value"][:1] for r in read_table(work.out).sort_by("offset").to_pylist()] == [b"x", b"y"]
 
 
-PLANS = json.loads((ROOT / "tests/data/spark-planned-offsets.json").read_text()) if (
-    ROOT / "tests/data/spark-planned-offsets.json").exists() else []
+PLANS = json.loads((ROOT / "tests/data/spark-planned-offsets.json").read_text())
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: "+".join(plan["topics"]))
