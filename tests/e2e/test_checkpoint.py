@@ -147,6 +147,15 @@ def test_a_planned_batch_goes_to_the_sink_that_may_hold_it(work, topic):
     assert_exactly_once(read_table(work.out), topic.rows)
 
 
+def test_between_batches_the_path_may_change(work, topic):
+    topic.add("a")
+    work.run_ok(work.job(topic.name, PLACES))
+    topic.add("b")
+    work.run_ok(work.job(topic.name, PLACES, out=work.dir / "t2"))
+    assert_exactly_once(read_table(work.out), {(0, 0): "a"})
+    assert_exactly_once(read_table(work.dir / "t2"), {(0, 1): "b"})
+
+
 def test_rows_that_came_after_a_start_at_latest_survive_a_crash_before_the_first_batch(work, topic):
     topic.add("old")
     job = work.job(topic.name, PLACES, source={"startingOffsets": "latest"}, trigger=None)
