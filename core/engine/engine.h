@@ -11,6 +11,10 @@
 
 struct mt_source;
 struct mt_sink;
+struct mt_sink_settings;
+struct mt_sink_record;
+struct mt_state;
+struct mt_calls;
 
 /* Rows through one step of the job: in + made = out + filtered + malformed. */
 struct mt_step_count {
@@ -29,7 +33,18 @@ struct mt_run {
     struct mt_batch output;      /* the job sets it: rows for the declared sink */
     struct mt_step_count *steps; /* the job fills it; room for max_steps */
     int64_t n_steps, max_steps;
+    const char *offsets;    /* JSON: [{"source":…,"start":…,"end":…}] */
+    struct mt_calls *calls; /* of a foreachBatch: its saves, for mt_run_save; else NULL */
+    struct mt_state *state; /* of a foreachBatch: as of the last commit, and this batch's changes */
 };
+
+/* One save() of a foreachBatch, from begin to commit; a leaf call. Rows are borrowed, their
+ * schema too. OK: *stored says what the destination holds, which on a replay it held already.
+ * REJECT with nothing stored is the script's to handle; any other failure dooms the batch: every
+ * later save answers it again, and the batch fails whatever the script makes of it. */
+enum mt_status mt_run_save(struct mt_run *run, const struct mt_sink_settings *settings,
+                           const struct mt_batch *rows, struct mt_sink_record *stored,
+                           struct mt_error *err) MT_NODISCARD;
 
 #ifndef MT_CDEF
 struct mt_job {
@@ -39,6 +54,9 @@ struct mt_job {
     enum mt_status (*run)(void *self, struct mt_run *run, struct mt_error *err);
     /* Retry is a restart in small: a fresh script state before the batch is run again. */
     enum mt_status (*reset)(void *self, struct mt_error *err);
+    /* Until the next reset batches run under the script of this bundle, and not today's: a sink
+     * holds a part of the batch that it made. */
+    enum mt_status (*replay)(void *self, const char *bundle, size_t len, struct mt_error *err);
 };
 
 struct mt_query_settings {
@@ -48,14 +66,21 @@ struct mt_query_settings {
     struct mt_trigger trigger;
     struct mt_source **sources; /* taken */
     int64_t n_sources;
-    struct mt_sink *sink; /* taken */
+    struct mt_sink *sink; /* taken; NULL: the job calls mt_run_save itself (foreachBatch) */
     struct mt_job job;
     const char *bundle_hash;   /* 64 hex digits */
     const char *bundle;        /* JSON text of files and conf */
     const char *time_zone;     /* "UTC" */
     const char *start_options; /* JSON of the starting options, to compare on a restart */
-    int64_t max_steps;         /* steps in the job */
-    int64_t max_batches;       /* 0: no limit */
+    /* JSON of what may not change, or not unsaid, between restarts: {"sources":[{"name":…,
+     * "format":…,"options":{…}}],"sink":{"identity":…,"columns":"DDL","partitionBy":[…]}|
+     * {"identity":"foreachBatch"}} */
+    const char *shape;
+    bool finish_with_new_script; /* the user's word: today's script ends a batch that some sinks
+                                    hold */
+    int64_t accept_replay; /* the user's word for this batch: what sinks hold of it stands; -1 */
+    int64_t max_steps;     /* steps in the job */
+    int64_t max_batches;   /* 0: no limit */
     /* One StreamingQueryProgress as JSON (one line) and as a short line for people. */
     void (*on_progress)(void *ctx, const char *json, const char *human);
     void *ctx;
@@ -73,6 +98,19 @@ enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt
  * batch uncommitted; close it. */
 enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_turn *turn,
                              int64_t *at_ms, struct mt_error *err) MT_NODISCARD;
+/* Today's job becomes that of other settings (source, sink and job; the checkpoint stays), between
+ * a commit and the next plan, or for a batch that waits to be retried. RETRY: not now, nothing was
+ * taken. OK: sources and sink are taken, the old ones freed, and the old job may be closed. REJECT:
+ * by the rules for restarts they may not take over; theirs are freed and the query goes on as
+ * before. */
+enum mt_status mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
+                               struct mt_error *err) MT_NODISCARD;
+/* From now on every batch reads up to what the origin has (whatever the trigger says), until
+ * mt_query_drained: nothing was left to read. For processAllAvailable. */
+void mt_query_drain(struct mt_query *query);
+bool mt_query_drained(const struct mt_query *query);
+const char *mt_query_id(const struct mt_query *query);     /* of the checkpoint */
+const char *mt_query_run_id(const struct mt_query *query); /* of this start */
 /* Finish the running batch, start no other. A batch that is only waiting to be filled
  * or retried is left as it is. Any thread. */
 void mt_query_stop(struct mt_query *query);

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "sink/sink.h"
 #include "source/source.h"
+#include "store/store.h"
 #include "trigger/trigger.h"
 
 /* Raised when a declaration above changes shape; _core.lua refuses another number. */

@@ -17,6 +17,7 @@ struct mt_sink_settings {
     struct mt_pairs options;      /* as given */
     struct mt_pairs partition_by; /* keys only: column names */
     const char *query_name;       /* or NULL */
+    int64_t ordinal; /* the how-manieth call to this destination in a batch; 0: first */
 };
 
 /* The batch that a sink is asked to hold, with its provenance. */

@@ -13,6 +13,28 @@
 
 #include "base/base.h"
 
+/* ---- keyed state: what the last commit holds, with this batch's changes over it. Changes are
+ * written by the batch's commit, or discarded. Keys are bytes, 1 to 500 of them, values are
+ * bytes; order is that of the keys' bytes. Bytes handed out are good until the next call that
+ * takes this state. */
+struct mt_state;
+
+enum { MT_STATE_KEY_MAX = 500 };
+
+/* *value NULL: there is none. */
+enum mt_status mt_state_get(struct mt_state *state, const void *key, size_t key_len,
+                            const void **value, size_t *len, struct mt_error *err) MT_NODISCARD;
+enum mt_status mt_state_put(struct mt_state *state, const void *key, size_t key_len,
+                            const void *value, size_t len, struct mt_error *err) MT_NODISCARD;
+enum mt_status mt_state_delete(struct mt_state *state, const void *key, size_t key_len,
+                               struct mt_error *err) MT_NODISCARD;
+/* The first key behind `after` (NULL: the first there is) that begins with prefix; *key NULL: the
+ * last was seen. Puts and deletes between two calls are seen. */
+enum mt_status mt_state_next(struct mt_state *state, const void *prefix, size_t prefix_len,
+                             const void *after, size_t after_len, const void **key, size_t *key_len,
+                             const void **value, size_t *len, struct mt_error *err) MT_NODISCARD;
+int64_t mt_state_count(struct mt_state *state);
+
 #ifndef MT_CDEF
 struct mt_store;
 
@@ -67,6 +89,13 @@ enum mt_status mt_store_calls_put(struct mt_store *store, int64_t id, const char
 /* FATAL when plan `id` is not there or a commit `id` is. Trims to `keep`. */
 enum mt_status mt_store_commit_put(struct mt_store *store, int64_t id, const char *json,
                                    struct mt_error *err) MT_NODISCARD;
+/* The state of this store, borrowed. commit_put writes its changes in the same transaction. */
+struct mt_state *mt_store_state(struct mt_store *store);
+void mt_state_discard(struct mt_state *state); /* this batch's changes */
+/* A consistent copy of the checkpoint as a folder's data file, also while its owner writes:
+ * FILE must not exist; it is durable on return. */
+enum mt_status mt_store_backup(const char *dir, const char *file,
+                               struct mt_error *err) MT_NODISCARD;
 enum mt_status mt_store_bundle_get(struct mt_store *store, const char *hash, struct mt_buf *value,
                                    bool *found, struct mt_error *err) MT_NODISCARD;
 
