@@ -53,24 +53,24 @@ end
 local sel = core.new("int32_t[?]", ROWS)
 
 local function filter(name, batches, fn)
-  local loop = loops.filter(schema, fn)
-  measure(name, batches, function(batch) loop.run(batch, sel) end)
+  local loop = loops.filter(schema)
+  measure(name, batches, function(batch) loop.run(batch, fn, sel) end)
 end
 
 local function map(name, batches, ddl, fn)
   local loop, building = loops.map(schema, assert(schemas.parse(ddl)), fn)
   measure(name, batches, function(batch)
     building.begin(ROWS)
-    loop.run(batch)
+    loop.run(batch, fn)
     building.discard()
   end)
 end
 
 local function column(name, batches, type_, fn)
-  local loop, building = loops.column(schema, assert(schemas.parse_type(type_, "x")).fields[1], fn)
+  local loop, building = loops.column(schema, assert(schemas.parse_type(type_, "x")).fields[1])
   measure(name, batches, function(batch)
     building.begin(ROWS)
-    loop.run(batch)
+    loop.run(batch, fn)
     building.discard()
   end)
 end

@@ -40,8 +40,8 @@ describe("a row function", function()
   local input = support.batch(schema, rows(50000))
 
   local function filter(fn)
-    local loop = loops.filter(schema, fn)
-    loop.run(input, core.new("int32_t[?]", 50000))
+    local loop = loops.filter(schema)
+    loop.run(input, fn, core.new("int32_t[?]", 50000))
     loop.rest()
   end
 
@@ -90,16 +90,17 @@ describe("a row function", function()
 
   it("builds no table for a literal that map returns", function()
     local out = assert(schemas.parse "name STRING, cents DOUBLE")
-    local loop, building = loops.map(schema, out, function(row)
+    local function cents(row)
       return { name = row.name, cents = row.amount * 100 }
-    end)
+    end
+    local loop, building = loops.map(schema, out, cents)
     local last
     for _ = 1, 2 do -- the first time compiles
       building.begin(50000)
       collectgarbage()
       collectgarbage "stop"
       local before = collectgarbage "count"
-      loop.run(input)
+      loop.run(input, cents)
       last = collectgarbage "count" - before
       collectgarbage "restart"
       building.discard()

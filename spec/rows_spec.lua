@@ -194,8 +194,8 @@ describe("nested values of a row", function()
   end
 
   local function each(fn)
-    local loop = loops.filter(schema, fn)
-    local ok, problem = pcall(loop.run, batch(), core.new "int32_t[2]")
+    local loop = loops.filter(schema)
+    local ok, problem = pcall(loop.run, batch(), fn, core.new "int32_t[2]")
     loop.rest()
     if not ok then error(problem, 0) end
   end

@@ -13,22 +13,24 @@ local M = {}
 
 ---@class mt.Loop
 ---@field schema mt.Schema of the rows
----@field run fun(batch: ffi.cdata*, ...): any runs the function over a batch
+---@field run fun(batch: ffi.cdata*, fn: function, ...): any runs fn over a batch
 ---@field at fun(): integer the row it is at
 ---@field rest fun() after the loop, however it ended
 
--- One loop in two variants, over rows with and without null checks.
+-- One loop in two variants, over rows with and without null checks. The function is handed to it anew
+-- at every run: inside foreachBatch a function is another closure in each batch, over the same code,
+-- and the loop that was compiled for that code goes on.
 local function variants(schema, make)
   local views, loops, view = rows.views(schema), {}, nil
   return {
     schema = schema,
-    run = function(batch, ...)
+    run = function(batch, fn, ...)
       local checked
       view, checked = views.pick(batch)
       loops[checked] = loops[checked] or make(view)
       view.bind(batch)
       view.wake()
-      return loops[checked](tonumber(batch.array.length), ...)
+      return loops[checked](tonumber(batch.array.length), fn, ...)
     end,
     at = function() return view and view.cursor.i or 0 end,
     rest = function() if view then view.rest() end end,
@@ -41,8 +43,8 @@ local function wrong_answer(answer)
 end
 
 local FILTER = [[
-local S, P, f, wrong = ...
-return function(n, sel)
+local S, P, wrong = ...
+return function(n, f, sel)
   local kept = 0
   for i = 0, n - 1 do
     S.i = i
@@ -57,19 +59,18 @@ return function(n, sel)
   return kept
 end]]
 
---- run(batch, sel) puts the rows for which fn is true into sel (int32_t *) and returns how many.
+--- run(batch, fn, sel) puts the rows for which fn is true into sel (int32_t *) and returns how many.
 ---@param schema mt.Schema
----@param fn function
 ---@return mt.Loop
-function M.filter(schema, fn)
+function M.filter(schema)
   return variants(schema, function(view)
-    return assert(loadstring(FILTER, "=moontide filter"))(view.cursor, view.row, fn, wrong_answer)
+    return assert(loadstring(FILTER, "=moontide filter"))(view.cursor, view.row, wrong_answer)
   end)
 end
 
 local COLUMN = [[
-local S, P, f, %s = ...
-return function(n)
+local S, P, %s = ...
+return function(n, f)
   for i = 0, n - 1 do
     S.i = i
     local v = f(P)
@@ -78,17 +79,16 @@ return function(n)
   verify(n, S)
 end]]
 
---- run(batch) builds one column of what fn returns; building.finish gives it.
+--- run(batch, fn) builds one column of what fn returns; building.finish gives it.
 ---@param schema mt.Schema
 ---@param field mt.Field
----@param fn function
 ---@return mt.Loop, mt.Building
-function M.column(schema, field, fn)
+function M.column(schema, field)
   local building = columns.building { field }
   return variants(schema, function(view)
     local code = COLUMN:format(building.names, building.code(1))
     local chunk = assert(loadstring(code, "=moontide withColumn"))
-    return chunk(view.cursor, view.row, fn, unpack(building.values))
+    return chunk(view.cursor, view.row, unpack(building.values))
   end), building
 end
 
@@ -105,7 +105,7 @@ end
 
 -- A function that only returns tables it has just made.
 local BUILD = [[
-return function(n)
+return function(n, f)
   for i = 0, n - 1 do
     S.i = i
     put(f(P), i)
@@ -117,7 +117,7 @@ end]]
 -- A function that may return the row: as long as it only does so nothing is built, and when it did
 -- so for every row the columns themselves go on. Else the rows so far are filled in.
 local BUILD_OR_PASS = [[
-return function(n)
+return function(n, f)
   local i, t = 0, P
   while i < n do
     S.i = i
@@ -171,21 +171,21 @@ local function same_columns(schema, out)
   return true
 end
 
---- run(batch) is true when fn returned the row itself for every row, and its columns can stand for
+--- run(batch, fn) is true when fn returned the row itself for every row, and its columns can stand for
 --- the result's; else the result's columns are built and building.finish gives them.
 ---@param schema mt.Schema
 ---@param out mt.Schema
----@param fn function
+---@param fn function whose code is what run is given
 ---@return mt.Loop, mt.Building
 function M.map(schema, out, fn)
   local building = columns.building(out.fields)
   local proved, may_return_row = keys.proves(fn, out.by_name)
-  local head = ("local S, P, f, same, no_table, check, %s = ...\n"):format(building.names)
+  local head = ("local S, P, same, no_table, check, %s = ...\n"):format(building.names)
   local code = head .. put_code(out.fields, building, not proved) .. "\n"
     .. (may_return_row and BUILD_OR_PASS or BUILD)
   local same, check = same_columns(schema, out), key_checker(out)
   return variants(schema, function(view)
-    return assert(loadstring(code, "=moontide map"))(view.cursor, view.row, fn, same, no_table, check,
+    return assert(loadstring(code, "=moontide map"))(view.cursor, view.row, same, no_table, check,
       unpack(building.values))
   end), building
 end

@@ -69,7 +69,7 @@ end
 
 -- Runs a loop of the job's function over a batch; what it raises becomes the row's fault.
 local function call(step, loop, batch, ...)
-  local ok, result = xpcall(loop.run, blame.catch, batch, ...)
+  local ok, result = xpcall(loop.run, blame.catch, batch, step.fn, ...)
   loop.rest()
   if ok then return result end
   error(blame.fault(step, loop.schema, batch, loop.at(), result), 0)
@@ -91,7 +91,7 @@ end
 local make = {}
 
 function make.filter(step, schema)
-  local loop = loops.filter(schema, step.fn)
+  local loop = loops.filter(schema)
   local sel, room, all = nil, 0, M.all(schema)
   return function(batch, _, count)
     local n = rows_of(batch)
@@ -122,7 +122,7 @@ function make.map(step, schema, out)
 end
 
 function make.withColumn(step, schema, out)
-  local loop, building = loops.column(schema, step.one.fields[1], step.fn)
+  local loop, building = loops.column(schema, step.one.fields[1])
   local name = step.one.fields[1].name
   return function(batch)
     build(step, loop, building, batch)
