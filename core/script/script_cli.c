@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -153,6 +154,37 @@ static int host_chdir(lua_State *L)
     return 1;
 }
 
+/* create(path, text) -> true, or nil, message, class; a file that is there is left as it is */
+static int host_create(lua_State *L)
+{
+    size_t len;
+    const char *path = luaL_checkstring(L, 1), *text = luaL_checklstring(L, 2, &len);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return push_errno(L, errno == EEXIST || errno == ENOENT ? MT_CLASS_USAGE : MT_CLASS_MACHINE,
+                          path);
+    bool whole = write(fd, text, len) == (ssize_t)len;
+    if (close(fd) != 0 || !whole)
+        return push_errno(L, MT_CLASS_MACHINE, path);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
+/* now() -> milliseconds since 1970 */
+static int host_now(lua_State *L)
+{
+    lua_pushnumber(L, (lua_Number)mt_clock_ms());
+    return 1;
+}
+
+/* wait(handle, ms): until the handle is readable, so long at most */
+static int host_wait(lua_State *L)
+{
+    struct pollfd one = {.fd = luaL_checkint(L, 1), .events = POLLIN};
+    poll(&one, 1, luaL_checkint(L, 2));
+    return 0;
+}
+
 static int by_name(const FTSENT **a, const FTSENT **b)
 {
     return strcmp((*a)->fts_name, (*b)->fts_name);
@@ -227,10 +259,11 @@ static int host_isatty(lua_State *L)
 static int open_host(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"run", host_run},         {"show", host_show},   {"realpath", host_realpath},
-        {"tempdir", host_tempdir}, {"chdir", host_chdir}, {"versions", host_versions},
-        {"isatty", host_isatty},   {"files", host_files}, {"mock", mt_lua_mock},
-        {"head", host_head},       {NULL, NULL},
+        {"run", host_run},         {"show", host_show},         {"realpath", host_realpath},
+        {"tempdir", host_tempdir}, {"chdir", host_chdir},       {"versions", host_versions},
+        {"isatty", host_isatty},   {"files", host_files},       {"mock", mt_lua_mock},
+        {"head", host_head},       {"create", host_create},     {"wait", host_wait},
+        {"now", host_now},         {"sources", mt_lua_sources}, {NULL, NULL},
     };
     lua_newtable(L);
     luaL_register(L, NULL, functions);

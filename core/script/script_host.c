@@ -7,6 +7,7 @@
  * system's cjson, lpeg and whatever a user installed are found. An error value crosses into
  * C inside the message handler's protection: by then it is a string or a table of strings,
  * and reading it raises nothing. */
+#include <glob.h>
 #include <lualib.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,23 @@ static int load_chunk(lua_State *L, const char *name, const char *bytes, size_t 
 }
 
 #ifdef MT_LUA_DIR
+/* The text of a file of the source tree; false: it cannot be read. */
+static bool push_text(lua_State *L, const char *path)
+{
+    FILE *in = fopen(path, "r");
+    if (!in)
+        return false;
+    luaL_Buffer text;
+    luaL_buffinit(L, &text);
+    size_t n;
+    do
+        luaL_addsize(&text, n = fread(luaL_prepbuffer(&text), 1, LUAL_BUFFERSIZE, in));
+    while (n > 0);
+    fclose(in);
+    luaL_pushresult(&text);
+    return true;
+}
+
 /* A searcher: "moontide.row" is moontide/row.lua or moontide/row/init.lua in the source tree. */
 static int search_tree(lua_State *L)
 {
@@ -67,20 +85,23 @@ static int search_tree(lua_State *L)
     const char *stem = luaL_gsub(L, name, ".", "/");
     for (int i = 0; i < 2; i++) {
         const char *file = lua_pushfstring(L, "%s%s", stem, tails[i]);
-        FILE *in = fopen(lua_pushfstring(L, "%s/%s", MT_LUA_DIR, file), "r");
-        if (!in)
-            continue;
-        luaL_Buffer text;
-        luaL_buffinit(L, &text);
-        size_t n;
-        do
-            luaL_addsize(&text, n = fread(luaL_prepbuffer(&text), 1, LUAL_BUFFERSIZE, in));
-        while (n > 0);
-        fclose(in);
-        luaL_pushresult(&text);
-        return load_chunk(L, file, lua_tostring(L, -1), lua_objlen(L, -1));
+        if (push_text(L, lua_pushfstring(L, "%s/%s", MT_LUA_DIR, file)))
+            return load_chunk(L, file, lua_tostring(L, -1), lua_objlen(L, -1));
     }
     lua_pushfstring(L, "\n\tno file '%s/%s.lua'", MT_LUA_DIR, stem);
+    return 1;
+}
+
+int mt_lua_sources(lua_State *L)
+{
+    glob_t found;
+    lua_newtable(L);
+    if (glob(MT_LUA_DIR "/moontide/*.lua", 0, NULL, &found) != 0)
+        return 1;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (push_text(L, found.gl_pathv[i]))
+            lua_setfield(L, -2, found.gl_pathv[i] + strlen(MT_LUA_DIR "/"));
+    globfree(&found);
     return 1;
 }
 
@@ -103,6 +124,16 @@ static int load_embedded(lua_State *L)
     load_chunk(L, file->name, (const char *)file->bytes, file->len);
     lua_pushvalue(L, 1);
     lua_call(L, 1, 1);
+    return 1;
+}
+
+int mt_lua_sources(lua_State *L)
+{
+    lua_newtable(L);
+    for (const struct mt_embedded *file = mt_embedded_files + 1; file->name; file++) {
+        lua_pushlstring(L, (const char *)file->bytes, file->len);
+        lua_setfield(L, -2, file->name);
+    }
     return 1;
 }
 

@@ -22,6 +22,10 @@ lua_State *mt_lua_new(void);
 enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_class class_,
                            struct mt_error *err) MT_NODISCARD;
 
+/* sources() -> table of the texts of Moontide's own Lua files by name ("moontide/init.lua"),
+ * which is how debug.getinfo names them behind "@<moontide>/". */
+int mt_lua_sources(lua_State *L);
+
 /* ---- script_watch.c: who has been inside the script for too long. Its caller says when
  * the script is entered and left; another thread asks. */
 

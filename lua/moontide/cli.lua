@@ -100,6 +100,42 @@ local function add_ckpt(parser)
   show:flag("--json", "All of it, as one JSON object.")
 end
 
+local function add_new(parser)
+  local new = parser:command("new")
+    :summary "Write a small job to begin with."
+    :description "Writes NAME.lua, which check and demo take as it is. A file that is there is left as it is."
+  new:argument("NAME", "The job's name, a folder in front if you like: clicks, jobs/clicks."):target "name"
+end
+
+local function few(text)
+  local n = positive(text)
+  if not n or n > 10000 then
+    return nil, ("'%s' is not a whole number from 1 to 10000"):format(text)
+  end
+  return n
+end
+
+local function add_peek(parser)
+  local peek = parser:command("peek")
+    :summary "Show the newest records of a topic, and columns for them."
+    :description(
+      "Prints records with partition, offset, time, key and value, the newest last, and the\n"
+        .. "columns that their JSON suggests, to be pasted into a job. Joins no consumer group.")
+  peek:argument("BROKER", "Where to ask first: host:port, more with commas."):target "brokers"
+  peek:argument("TOPIC", "The topic."):target "topic"
+  peek:option("-n", "Records to show."):argname "<n>":default "5":convert(few)
+  peek:epilog "Example:\n   moontide peek localhost:9092 orders -n 20"
+end
+
+local function add_types(parser)
+  local types = parser:command("types")
+    :summary "Help an editor: types of all that a job may call."
+    :description(
+      "Writes moontide.d.lua into a folder, which lua-language-server reads to complete and check\n"
+        .. "jobs there, and a .luarc.json that says they are LuaJIT's. Run it again after an upgrade.")
+  types:argument("DIR", "The folder of your jobs."):target "dir"
+end
+
 local function new_parser()
   local parser = argparse("moontide")
     :description "Streams from Kafka through a Lua script into tables, exactly once."
@@ -116,6 +152,9 @@ local function new_parser()
   add_demo(parser)
   add_check(parser)
   add_ckpt(parser)
+  add_new(parser)
+  add_peek(parser)
+  add_types(parser)
   parser:command("options"):hidden(true)
   return parser
 end
@@ -167,6 +206,18 @@ end
 
 function commands.ckpt(args)
   return require("moontide.ckpt").show { dir = args.dir, json = args.json, fail = M.fail }
+end
+
+function commands.new(args)
+  return require("moontide.new").run { name = args.name, fail = M.fail }
+end
+
+function commands.peek(args)
+  return require("moontide.peek").run { brokers = args.brokers, topic = args.topic, n = args.n, fail = M.fail }
+end
+
+function commands.types(args)
+  return require("moontide.types").run { dir = args.dir, fail = M.fail }
 end
 
 --- Writes the page of options; scripts/reference keeps it. Not for users.

@@ -24,6 +24,7 @@ local DataFrame = {}
 ---@field nullable boolean
 
 ---@class mt.Row read-only view of one row, for one call: row.name
+---@field [string] any the column's value
 
 --- A frame over a source.
 ---@param source mt.Source

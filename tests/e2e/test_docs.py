@@ -189,7 +189,7 @@ def command_lines():
         for code in re.findall(r"^```sh\n(.*?)^```$", path.read_text(), re.M | re.S):
             for line in filter(None, (re.sub(r"\s+#.*", "", line).strip() for line in code.splitlines())):
                 yield path.name, line
-        for line in re.findall(r"`((?:moontide|scripts/|bench/)[^`\n]*)`", path.read_text()):
+        for line in re.findall(r"`((?:moontide |scripts/|bench/)[^`\n]*)`", path.read_text()):
             yield path.name, line
 
 
@@ -221,7 +221,7 @@ def test_the_exit_codes_of_the_guide_are_those_of_the_core_and_of_help():
 
 def test_help_names_every_command_and_nothing_hidden():
     shown = re.findall(r"^   (\w+) +\w", moontide("--help").stdout.split("Commands:")[1].split("\n\n")[0], re.M)
-    assert shown == ["run", "demo", "check", "ckpt"]
+    assert shown == ["run", "demo", "check", "ckpt", "new", "peek", "types"]
     guide = {row[0].split()[1] for row in table(page("docs/guide.md"), "command") if "--version" not in row[0]}
     assert guide == set(shown)
 
