@@ -170,7 +170,7 @@ describe("a value written and read as", function()
       assert.matches("takes whole numbers, not the number 1.5", refused(type_, 1.5))
       assert.matches("takes whole numbers", refused(type_, 0 / 0))
       assert.matches('takes whole numbers, not "5"', refused(type_, "5"))
-      assert.matches("takes whole numbers", refused(type_, 2147483648LL * 4))
+      assert.matches("8589934592 does not fit", refused(type_, 2147483648LL * 4))
     end
   end)
 

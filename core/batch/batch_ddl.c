@@ -25,6 +25,7 @@
 enum { DEEPEST = 32 }; /* nesting; Arrow and Parquet readers recurse too */
 
 struct ddl {
+    const char *what; /* that is read, for messages */
     const char *text, *at;
     int depth;
     struct mt_error *err;
@@ -93,8 +94,8 @@ static enum mt_status refuse(struct ddl *p, const char *at, const char *fmt, ...
     va_start(args, fmt);
     vsnprintf(words, sizeof words, fmt, args);
     va_end(args);
-    return mt_fail(p->err, MT_FATAL, MT_CLASS_JOB, "schema, character %d: %s", column_of(p, at),
-                   words);
+    return mt_fail(p->err, MT_FATAL, MT_CLASS_JOB, "%s, character %d: %s", p->what,
+                   column_of(p, at), words);
 }
 
 /* What stands at p->at, for a message. */
@@ -439,11 +440,12 @@ static enum mt_status
 parse(const char *text, enum mt_status (*rule)(struct ddl *, const char *, struct ArrowSchema *),
       const char *column, struct ArrowSchema *out, struct mt_error *err)
 {
-    struct ddl p = {.text = text, .at = text, .err = err};
+    const char *what = rule == columns ? "schema" : "the type";
+    struct ddl p = {.text = text, .at = text, .what = what, .err = err};
     char here[48];
     *out = (struct ArrowSchema){0};
     if (!mt_utf8_valid(text, strlen(text)))
-        return mt_fail(err, MT_FATAL, MT_CLASS_JOB, "schema: the text is not UTF-8");
+        return mt_fail(err, MT_FATAL, MT_CLASS_JOB, "%s: the text is not UTF-8", what);
     enum mt_status status = rule(&p, column, out);
     skip_blanks(&p);
     if (status == MT_OK && *p.at)

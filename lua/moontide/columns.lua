@@ -2,155 +2,18 @@
 --- Values of Lua into columns under construction, exactly or not at all.
 --
 -- Code is generated for a list of fields: the common case of each type is a store into the
--- column's own buffer; all else goes through `to<type>` below, which converts exactly or raises.
+-- column's own buffer; all else goes through `to`, which converts exactly or raises (convert.lua).
+-- A nested column is several: each has a number, a slot and code of its own (nesting.lua).
 -- A column keeps its validity bits past the end at 1, so only a null touches them. Whether text is
 -- UTF-8 is asked once for the whole column, eight bytes at a time, instead of 20 ns a string.
+local convert = require "moontide.convert"
 local core = require "moontide._core"
+local nesting = require "moontide.nesting"
 local value = require "moontide.value"
 local C = core.C
 
-local M = {}
-
----@class mt.Misfit a value that a column does not take
----@field column string?
----@field text string
----@field is_data boolean? the value does not fit its column; else the script answered nonsense
-local Misfit = { __tostring = function(self) return self.text end }
-
---- Raises an error about what a function returned; `column` is the one it was meant for.
----@param text string
----@param column string?
-function M.refuse(text, column)
-  error(setmetatable({ column = column, text = text }, Misfit), 0)
-end
-
---- True for an error about a value, raised while writing it.
-function M.is_misfit(e)
-  return getmetatable(e) == Misfit
-end
-
-local function misfit(field, text)
-  error(setmetatable({ column = field.name, text = text, is_data = true }, Misfit), 0)
-end
-
---- A value a function gave, in the words of an error.
-local function shown(v)
-  if type(v) == "string" then
-    local text = v:sub(1, 200):gsub("[%z\1-\31\127-\255]", function(c)
-      return ("\\x%02x"):format(c:byte())
-    end)
-    return '"' .. text .. (#v > 200 and "…" or "") .. '"'
-  end
-  if type(v) == "number" or type(v) == "boolean" or type(v) == "cdata" then
-    return ("%s %s"):format(type(v) == "cdata" and "the value" or "the " .. type(v), value.text(v))
-  end
-  return "a " .. type(v)
-end
-M.shown = shown
-
-local function refuse(field, v, takes)
-  misfit(field, ("%s is %s and takes %s, not %s"):format(field.name, field.ddl, takes, shown(v)))
-end
-
--- ---- the uncommon cases of each type: an exact value, or an error
-
-local int64, uint64 = core.typeof "int64_t", core.typeof "uint64_t"
-
-local function is_int64(v)
-  return type(v) == "cdata" and core.istype(int64, v)
-end
-
--- uint64 that fits, as int64; else nil
-local function from_uint64(v)
-  if type(v) == "cdata" and core.istype(uint64, v) and v <= 9223372036854775807ULL then
-    return core.cast(int64, v)
-  end
-end
-
-local function to_small(range)
-  return function(field, v)
-    local n = is_int64(v) and v or from_uint64(v)
-    if n and n >= range[1] and n <= range[2] then return tonumber(n) end
-    if type(v) == "number" and v == math.floor(v) then
-      misfit(field, ("%s is %s, which ends at %d and %d; %s does not fit"):format(field.name, field.ddl,
-        range[1], range[2], value.text(v)))
-    end
-    return refuse(field, v, "whole numbers")
-  end
-end
-
-local function to_bigint(field, v)
-  if is_int64(v) then return v end
-  local n = from_uint64(v) or type(v) == "string" and value.int64(v)
-  if n then return n end
-  if type(v) == "number" and v == math.floor(v) and v - v == 0 then
-    misfit(field, ("%s is %s: the number %s is above 2^53 and may be rounded already; use an int64 (%s) "
-      .. "or decimal text"):format(field.name, field.ddl, value.text(v), "9007199254740993LL"))
-  end
-  return refuse(field, v, "whole numbers, int64 or decimal text")
-end
-
-local function to_timestamp(field, v)
-  if is_int64(v) then return v end
-  if type(v) == "string" then
-    local micros = value.micros(v)
-    if micros then return micros end
-    misfit(field, ("%s is TIMESTAMP; %s is not a time with a zone, as in 2026-05-01T10:00:00Z")
-      :format(field.name, shown(v)))
-  end
-  return refuse(field, v, "whole microseconds since 1970 UTC or ISO text with a zone")
-end
-
-local function to_date(field, v)
-  local days = type(v) == "string" and value.days(v)
-  return days or refuse(field, v, "\"YYYY-MM-DD\" (mt.date(ts) gives it)")
-end
-
--- The largest DECIMAL(p,s) at scale s; its negative is the smallest.
-local function limit_of(field)
-  if not field.limit then field.limit = value.decimal_as(("9"):rep(field.precision), 38, 0) end
-  return field.limit.half
-end
-
-local function to_decimal(field, v)
-  if value.is_decimal(v) and v.scale == field.scale and value.is_within(v, limit_of(field)) then return v end
-  local kind = type(v)
-  if kind == "number" and v ~= math.floor(v) then
-    misfit(field, ("%s is %s: the number %s may be rounded already; use decimal text"):format(field.name,
-      field.ddl, value.text(v)))
-  end
-  if kind == "number" and math.abs(v) > 2 ^ 53 then return refuse(field, v, "exact values") end
-  if kind == "number" or kind == "string" or value.is_decimal(v) or is_int64(v) or from_uint64(v) then
-    local d, problem = value.decimal_as(v, field.precision, field.scale)
-    if d then return d end
-    misfit(field, ("%s is %s: %s"):format(field.name, field.ddl, problem))
-  end
-  return refuse(field, v, "decimals, whole numbers or decimal text")
-end
-
-local function to_text(field, v)
-  if type(v) == "string" then
-    misfit(field, ("%s is STRING; %s is not UTF-8 (BINARY takes any bytes)"):format(field.name, shown(v)))
-  end
-  return refuse(field, v, (type(v) == "number" or type(v) == "cdata")
-    and "strings (mt.str(v) makes one)" or "strings")
-end
-
-local function to_float(field, v)
-  if type(v) == "number" then
-    misfit(field, ("%s is FLOAT; %s does not fit"):format(field.name, value.text(v)))
-  end
-  return refuse(field, v, "numbers")
-end
-
-local CONVERT = {
-  TINYINT = to_small { -128, 127 }, SMALLINT = to_small { -32768, 32767 },
-  INT = to_small { -2147483648, 2147483647 }, BIGINT = to_bigint, TIMESTAMP = to_timestamp,
-  FLOAT = to_float, DOUBLE = function(field, v) return refuse(field, v, "numbers") end,
-  BOOLEAN = function(field, v) return refuse(field, v, "true or false") end,
-  STRING = to_text, BINARY = function(field, v) return refuse(field, v, "strings of bytes") end,
-  DATE = to_date, DECIMAL = to_decimal,
-}
+local M = { refuse = convert.refuse, is_misfit = convert.is_misfit, shown = convert.shown }
+local misfit = convert.misfit
 
 -- ---- generated code; @ is the column's number, v the value, i the row
 
@@ -203,23 +66,35 @@ if type(v) ~= "cdata" and (v == nil or v == NULL) then null[@](i)
 else local d = to[@](v) W.c@[2 * i] = d.half[0] W.c@[2 * i + 1] = d.half[1] end]],
 }
 
+for _, type_ in ipairs { "STRUCT", "ARRAY", "MAP" } do
+  STORE[type_] = "if v == nil or v == NULL then null[@](i) else nest[@](v, i) end"
+end
+
 local POINTERS = {
   BOOLEAN = "uint8_t *", TINYINT = "int8_t *", SMALLINT = "int16_t *", INT = "int32_t *",
   BIGINT = "int64_t *", FLOAT = "float *", DOUBLE = "double *", DECIMAL = "uint64_t *",
   DATE = "int32_t *", TIMESTAMP = "int64_t *",
 }
 
-local function is_text(field)
-  return field.type == "STRING" or field.type == "BINARY"
+local function is_text(slot)
+  return slot.type == "STRING" or slot.type == "BINARY"
 end
 
-local function cursor_type(fields)
+local function is_list(slot)
+  return slot.type == "ARRAY" or slot.type == "MAP"
+end
+
+-- Of text: offsets, bytes, how many are written and how many there is room for. Of a list: offsets,
+-- elements written, elements there is room for, and which of its row's is being written.
+local function cursor_type(slots)
   local parts = { "struct {" }
-  for n, field in ipairs(fields) do
-    if is_text(field) then
+  for n, slot in ipairs(slots) do
+    if is_text(slot) then
       parts[#parts + 1] = ("int32_t *o%d; char *d%d; int32_t w%d, m%d;"):format(n, n, n, n)
-    else
-      parts[#parts + 1] = ("%s c%d;"):format(POINTERS[field.type], n)
+    elseif is_list(slot) then
+      parts[#parts + 1] = ("int32_t *o%d; int32_t k%d, r%d, j%d;"):format(n, n, n, n)
+    elseif POINTERS[slot.type] then
+      parts[#parts + 1] = ("%s c%d;"):format(POINTERS[slot.type], n)
     end
   end
   parts[#parts + 1] = "}"
@@ -270,81 +145,139 @@ local function expect_room(status)
   if status ~= 0 then M.refuse((core.failure())) end
 end
 
--- Column n's helpers: a null in row i, room for more text, the conversion; and the pointers anew.
-local function helpers(columns, W, fields, n)
-  local field, column = fields[n], columns + (n - 1)
-  local convert = CONVERT[field.type]
-  local function point()
-    if is_text(field) then
-      W["o" .. n], W["d" .. n] = column.offsets, core.cast("char *", column.values)
-      W["m" .. n] = column.values_cap
-    else
-      W["c" .. n] = core.cast(POINTERS[field.type], column.values)
-    end
+-- Points W at what the slot's column has now.
+local function point(W, slot)
+  local n, column = slot.number, slot.column
+  if is_text(slot) then
+    W["o" .. n], W["d" .. n] = column.offsets, core.cast("char *", column.values)
+    W["m" .. n] = column.values_cap
+  elseif is_list(slot) then
+    W["o" .. n] = column.offsets
+  elseif POINTERS[slot.type] then
+    W["c" .. n] = core.cast(POINTERS[slot.type], column.values)
   end
+end
+
+-- Calls fn for the slot and all whose rows are its rows: the fields of a STRUCT, theirs, …
+local function each_beside(slot, fn)
+  fn(slot)
+  for _, child in ipairs(slot.type == "STRUCT" and slot.children or {}) do each_beside(child, fn) end
+end
+
+-- Tells the columns how far generated code has written them.
+local function settle(W, slot, rows)
+  each_beside(slot, function(one)
+    one.column.length = rows
+    if is_text(one) then one.column.values_len = W["w" .. one.number] end
+  end)
+end
+
+-- A slot's helpers for generated code: a null in row i, room for more text or more elements, the
+-- conversion.
+local function helpers(W, slot)
+  local n, to_type = slot.number, convert.to[slot.type]
   local function null(i)
-    if not field.nullable then
-      misfit(field, ("%s is NOT NULL and is null here"):format(field.name))
-    end
-    column.length = i
-    expect_room(C.mt_column_add_null(column, core.err))
+    if slot.role == "key" then misfit(slot, "%s is null; a map has no null key") end
+    if not slot.nullable then misfit(slot, "%s is NOT NULL and is null here") end
+    each_beside(slot, function(one) one.column.length = i end)
+    expect_room(C.mt_column_add_null(slot.column, core.err))
   end
   local function room(i, more)
-    column.length, column.values_len = i, W["w" .. n]
-    expect_room(C.mt_column_reserve(column, 0, more, core.err))
-    point()
+    slot.column.length, slot.column.values_len = i, W["w" .. n]
+    expect_room(C.mt_column_reserve(slot.column, 0, more, core.err))
+    point(W, slot)
+  end
+  local function grow(at, more)
+    if at + more > 2147483647 then
+      M.refuse("a column would have more than 2^31 elements in one batch; make the batch smaller "
+        .. "(maxOffsetsPerTrigger, maxBatchBytes)", slot.top)
+    end
+    settle(W, slot.children[1], at)
+    each_beside(slot.children[1], function(one)
+      expect_room(C.mt_column_reserve(one.column, more, 0, core.err))
+      point(W, one)
+    end)
+    W["r" .. n] = slot.children[1].column.capacity
   end
   local function to(v)
-    local made = convert(field, v) -- no tail call: see value.lua
+    local made = to_type(slot, v) -- no tail call: see exact.lua
     return made
   end
-  return null, room, to, point
+  return null, room, to, grow
 end
+
+-- The slot's column and those inside it, where the core has put them.
+local function attach(slot, column)
+  slot.column = column
+  for k, child in ipairs(slot.children) do attach(child, column.children + (k - 1)) end
+end
+
+local function begin(W, slot, rows)
+  local n = slot.number
+  expect_room(C.mt_column_reserve(slot.column, rows, is_text(slot) and rows * 8 or 0, core.err))
+  if is_text(slot) then W["w" .. n] = 0 end
+  if is_list(slot) then W["k" .. n], W["r" .. n] = 0, 0 end
+  point(W, slot)
+  for _, child in ipairs(slot.children) do begin(W, child, slot.type == "STRUCT" and rows or 0) end
+end
+
+-- Lengths of a slot and all inside it, when `rows` rows are written.
+local function finish(W, slot, rows)
+  slot.column.length = rows
+  if is_text(slot) then slot.column.values_len = W["w" .. slot.number] end
+  if is_list(slot) then rows = W["k" .. slot.number] end
+  for _, child in ipairs(slot.children) do finish(W, child, rows) end
+end
+
+-- Refuses text that is not UTF-8, at its row.
+local function verify_text(W, slot, to, rows, cursor)
+  local count = rows > 0 and nesting.count(W, slot, rows) or 0
+  if count == 0 then return end
+  local text, offsets = W["d" .. slot.number], W["o" .. slot.number]
+  local bad = first_invalid(offsets, text, count)
+  if not bad then return end
+  cursor.i = nesting.locate(W, slot, bad)
+  to(core.string(text + offsets[bad], offsets[bad + 1] - offsets[bad]))
+end
+
+local NAMES = "W, type, floor, NULL, copy, day, rshift, lshift, band, bor, null, room, to, nest, verify"
 
 --- What builds columns of these fields from generated code.
 ---@param fields mt.Field[]
 ---@return mt.Building
 function M.building(fields)
-  local W = cursor_type(fields)()
+  local slots = nesting.slots(fields)
+  local W = cursor_type(slots)()
   local columns = core.gc(core.new("struct mt_column[?]", #fields), function(list)
     for n = 0, #fields - 1 do C.mt_column_deinit(list + n) end
   end)
-  local null, room, to, point = {}, {}, {}, {}
-  for n in ipairs(fields) do null[n], room[n], to[n], point[n] = helpers(columns, W, fields, n) end
-  local self = {
-    names = "W, type, floor, NULL, copy, day, rshift, lshift, band, bor, null, room, to, verify",
-  }
+  local null, room, to, grow, nest = {}, {}, {}, {}, {}
+  for n, slot in ipairs(slots) do null[n], room[n], to[n], grow[n] = helpers(W, slot) end
+  local self = { names = NAMES }
+  local function code(slot)
+    return (STORE[slot.type]:gsub("@", tostring(slot.number)))
+  end
   function self.code(n)
-    return (STORE[fields[n].type]:gsub("@", tostring(n)))
+    return code(slots[n])
   end
   function self.begin(rows)
     for n, field in ipairs(fields) do
-      local column, text = columns + (n - 1), is_text(field)
-      C.mt_column_deinit(column)
-      C.mt_column_init(column, field.c)
-      expect_room(C.mt_column_reserve(column, rows, text and rows * 8 or 0, core.err))
-      if text then W["w" .. n] = 0 end
-      point[n]()
+      C.mt_column_deinit(columns + (n - 1))
+      C.mt_column_init(columns + (n - 1), field.c)
+      attach(slots[n], columns + (n - 1))
+      begin(W, slots[n], rows)
     end
   end
   function self.verify(rows, cursor)
-    for n, field in ipairs(fields) do
-      local text = rows > 0 and field.type == "STRING" and W["d" .. n]
-      local offsets = text and W["o" .. n]
-      local bad = text and first_invalid(offsets, text, rows)
-      if bad then
-        cursor.i = bad
-        to[n](core.string(text + offsets[bad], offsets[bad + 1] - offsets[bad]))
-      end
+    for _, slot in ipairs(slots) do
+      if slot.type == "STRING" then verify_text(W, slot, to[slot.number], rows, cursor) end
     end
   end
   function self.finish(rows)
     local arrays = core.new("struct ArrowArray[?]", #fields)
-    for n, field in ipairs(fields) do
-      local column = columns + (n - 1)
-      column.length = rows
-      if is_text(field) then column.values_len = W["w" .. n] end
-      C.mt_column_finish(column, arrays + (n - 1))
+    for n = 1, #fields do
+      finish(W, slots[n], rows)
+      C.mt_column_finish(columns + (n - 1), arrays + (n - 1))
     end
     return arrays
   end
@@ -352,7 +285,8 @@ function M.building(fields)
     for n = 0, #fields - 1 do C.mt_column_deinit(columns + n) end
   end
   self.values = { W, type, math.floor, value.NULL, core.copy, day_reader(), bit.rshift, bit.lshift, bit.band,
-    bit.bor, null, room, to, self.verify }
+    bit.bor, null, room, to, nest, self.verify }
+  nesting.compile(W, slots, code, NAMES, self.values, grow)
   return self
 end
 

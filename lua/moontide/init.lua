@@ -23,6 +23,7 @@ local mt = {
   str = value.text,
   len = value.len,
   items = value.items,
+  array = value.array,
 }
 
 --- A value from --set name=value, else from MOONTIDE_<NAME>, else the default.
@@ -82,11 +83,14 @@ function mt.fields(row)
   return next_field, { order = order, of = row }
 end
 
---- A plain table with a copy of the row's values, to keep after the row's turn.
----@param row mt.Row
----@return table<string, any>
+--- A plain table with a deep copy of a row, or of a STRUCT, ARRAY or MAP in one: to change, and to
+--- keep after the row's turn.
+---@param row mt.Row|table
+---@return table
 function mt.totable(row)
-  if not rows.is_row(row) then fault.raise "mt.totable takes a row" end
+  if not rows.is_row(row) and not value.shape_of(row) then
+    fault.raise "mt.totable takes a row, or a STRUCT, ARRAY or MAP of one"
+  end
   return rows.plain(row)
 end
 
@@ -95,7 +99,7 @@ local function later(name)
 end
 
 local LATER = { file = "mt.file is for job files" }
-for name in ("array awaitAny createDataFrame fmt job json odbc read with"):gmatch "%S+" do
+for name in ("awaitAny createDataFrame fmt job json odbc read with"):gmatch "%S+" do
   LATER[name] = later(name)
 end
 for name in ("col expr lit sql udf functions streams table range catalog udtf"):gmatch "%S+" do

@@ -15,28 +15,23 @@ local M = {}
 ---@field package _pointer ffi.cdata* struct mt_source *
 local MemoryStream = {}
 
--- Arrays of the fields, out of rows that are tables.
-local function arrays_of(schema, rows)
+-- Arrays of the fields, out of rows that are tables. at.i is the row it is at.
+local function arrays_of(schema, rows, at)
   local building = columns.building(schema.fields)
   local code = {
-    ("local rows, %s = ...\nfor i = 0, #rows - 1 do local t = rows[i + 1]"):format(building.names),
+    ("local rows, at, %s = ...\nfor i = 0, #rows - 1 do at.i = i local t = rows[i + 1]"):format(building.names),
   }
   for n, field in ipairs(schema.fields) do
     code[#code + 1] = ("do local v = t[%q]\n%s end"):format(field.name, building.code(n))
   end
-  code[#code + 1] = "end verify(#rows, {})"
+  code[#code + 1] = "end verify(#rows, at)"
   building.begin(#rows)
-  assert(loadstring(table.concat(code, "\n"), "=moontide addData"))(rows, unpack(building.values))
+  assert(loadstring(table.concat(code, "\n"), "=moontide addData"))(rows, at, unpack(building.values))
   return building.finish(#rows)
 end
 
 local function check_rows(schema, rows)
   fault.expect("addData", rows, "table")
-  local nested = schema:nested()
-  if nested then
-    fault.raise(("addData: column %q is %s; values of nested types cannot be made yet"):format(nested.name,
-      nested.ddl))
-  end
   for i, row in ipairs(rows) do
     if type(row) ~= "table" then
       fault.raise(("addData: row %d is a %s; a row is a table of names"):format(i, type(row)))
@@ -57,10 +52,11 @@ end
 ---@return ffi.cdata* struct ArrowArray, the caller's
 function M.array_of(schema, rows)
   check_rows(schema, rows)
-  local ok, arrays = pcall(arrays_of, schema, rows)
+  local at = { i = 0 }
+  local ok, arrays = pcall(arrays_of, schema, rows, at)
   if not ok then
     if not columns.is_misfit(arrays) then error(arrays, 0) end
-    fault.raise("addData: " .. arrays.text)
+    fault.raise(("addData: row %d: %s"):format(at.i + 1, arrays.text))
   end
   local out = core.new "struct ArrowArray"
   C.mt_array_struct(arrays, #schema.fields, #rows, out)

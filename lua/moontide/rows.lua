@@ -39,7 +39,7 @@ function M.fields_of(row)
 end
 
 local function plain(v)
-  if not M.is_row(v) then return v end
+  if not M.is_row(v) then return value.plain(v) end
   local copy = {}
   for _, field in ipairs(shown[v]) do copy[field.name] = plain(v[field.name]) end
   return copy

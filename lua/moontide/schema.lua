@@ -152,14 +152,6 @@ function Schema:clash()
   end
 end
 
---- The first column of a nested type, or nil.
----@return mt.Field?
-function Schema:nested()
-  for _, field in ipairs(self.fields) do
-    if NESTED[field.type] then return field end
-  end
-end
-
 ---@return string DDL text
 function Schema:ddl()
   return core.take(C.mt_schema_ddl(self.c))

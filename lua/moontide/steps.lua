@@ -56,13 +56,6 @@ local function parse_ddl(ddl, what)
   return schema
 end
 
-local function refuse_nested(schema, what)
-  local field = schema:nested()
-  if not field then return end
-  fault.raise(("%s: column %q is %s; values of nested types cannot be made by a function yet"):format(what,
-    field.name, field.ddl))
-end
-
 local function expect_function(what, fn)
   if type(fn) == "function" then return end
   fault.raise(("%s takes a function of the row, not %s"):format(what,
@@ -92,7 +85,6 @@ end
 ---@return mt.Step
 function M.map(ddl, fn)
   local out = parse_ddl(ddl, "map")
-  refuse_nested(out, "map")
   expect_function("map", fn)
   return step("map", ("map(function at %s)"):format(place_of(fn)), {
     fn = fn, out = out,
@@ -122,7 +114,6 @@ function M.with_column(name, type_, fn)
   fault.expect("withColumn: the type", type_, "string")
   local one, problem = schemas.parse_type(type_, name)
   if not one then fault.raise("withColumn: " .. problem) end
-  refuse_nested(one, "withColumn")
   expect_function("withColumn", fn)
   return step("withColumn", ("withColumn(%q, %s, function at %s)"):format(name, one.fields[1].ddl,
     place_of(fn)), {

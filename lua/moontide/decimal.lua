@@ -1,0 +1,122 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- Decimals: the exact values of DECIMAL columns.
+--
+-- No function here ends in a call: see exact.lua.
+local core = require "moontide._core"
+local exact = require "moontide.exact"
+local C = core.C
+
+local M = {}
+
+local format, floor, text = string.format, math.floor, exact.text
+local LIMIT = 2 ^ 53
+local int64, uint64 = core.typeof "int64_t", core.typeof "uint64_t"
+
+---@class mt.Decimal exact value of a DECIMAL column; passes through, compares, prints
+local Decimal = core.typeof "struct { uint64_t half[2]; int32_t scale; }"
+local printed = core.new "char[64]"
+
+local function decimal_text(d)
+  local shown = core.string(printed, C.mt_decimal_print(d.half, d.scale, printed))
+  return shown
+end
+
+--- Reads decimal text ("-12.50") with as many digits after the point as it has.
+---@param digits string
+---@return mt.Decimal? nil when it is not plain decimal text of at most 38 digits
+function M.decimal(digits)
+  local fraction = digits:match "^%s*[+-]?%d+%.?(%d*)%s*$" or digits:match "^%s*[+-]?%.(%d+)%s*$"
+  if not fraction or #fraction > 38 then return nil end
+  local d = Decimal()
+  d.scale = #fraction
+  return C.mt_decimal_parse(digits, #digits, 38, #fraction, d.half) == 0 and d or nil
+end
+
+-- A side of a comparison as a decimal; nil when it is not comparable at all. `level`: of the script.
+local function comparable(v, level)
+  local d
+  if core.istype(Decimal, v) then return v end
+  if type(v) == "number" then
+    if v ~= floor(v) or v < -LIMIT or v > LIMIT then
+      error(("a decimal does not compare with the number %s, which may be rounded; write it as text: %q")
+        :format(text(v), text(v)), level)
+    end
+    d = M.decimal(format("%d", v))
+  elseif core.istype(int64, v) or core.istype(uint64, v) then
+    d = M.decimal(text(v))
+  elseif type(v) == "string" then
+    d = M.decimal(v) or error(("%q is not a decimal"):format(v), level)
+  end
+  return d
+end
+
+local function compare(a, b)
+  local x, y = comparable(a, 4), comparable(b, 4)
+  if not x or not y then
+    local other = b
+    if not x then other = a end
+    error(("attempt to compare a decimal with %s"):format(other == nil and "nil" or type(other)), 3)
+  end
+  local order = C.mt_decimal_compare(x.half, x.scale, y.half, y.scale)
+  return order
+end
+
+local function later()
+  error("arithmetic with decimals is not here yet; compare it, pass it on, or use tostring(value)", 2)
+end
+
+core.metatype(Decimal, {
+  __tostring = decimal_text,
+  __concat = function(a, b) return text(a) .. text(b) end,
+  __eq = function(a, b)
+    local x, y = comparable(a, 3), comparable(b, 3)
+    -- `x ~= nil` would ask this function again
+    return x and y and C.mt_decimal_compare(x.half, x.scale, y.half, y.scale) == 0 or false
+  end,
+  __lt = function(a, b) return compare(a, b) < 0 end,
+  __le = function(a, b) return compare(a, b) <= 0 end,
+  __add = later, __sub = later, __mul = later, __div = later, __mod = later, __pow = later,
+  __unm = later,
+})
+M.Decimal = Decimal
+
+---@param v any
+---@return boolean
+function M.is_decimal(v)
+  return type(v) == "cdata" and core.istype(Decimal, v)
+end
+
+--- The decimal at values[2i], values[2i+1].
+---@return mt.Decimal
+function M.decimal_at(values, i, scale)
+  local d = Decimal()
+  d.half[0], d.half[1], d.scale = values[2 * i], values[2 * i + 1], scale
+  return d
+end
+
+--- True when -limit <= v <= limit, both at v's scale.
+---@param v mt.Decimal
+---@param limit ffi.cdata* uint64_t[2], positive
+---@return boolean
+function M.is_within(v, limit)
+  if C.mt_decimal_compare(v.half, 0, limit, 0) > 0 then return false end
+  local negative = Decimal()
+  negative.half[0] = -limit[0]
+  negative.half[1] = -limit[1] - (limit[0] ~= 0 and 1 or 0)
+  return C.mt_decimal_compare(v.half, 0, negative.half, 0) >= 0
+end
+
+--- As DECIMAL(precision, scale) exactly, or nil and why not.
+---@return mt.Decimal?, string?
+function M.decimal_as(v, precision, scale)
+  local digits = type(v) == "string" and v or text(v)
+  local d = Decimal()
+  d.scale = scale
+  local answer = C.mt_decimal_parse(digits, #digits, precision, scale, d.half)
+  if answer == 0 then return d end
+  if answer == 1 then return nil, ("%s has more than %d digits after the point"):format(digits, scale) end
+  if answer == 2 then return nil, ("%s has too many digits"):format(digits) end
+  return nil, ("%q is not a decimal"):format(digits)
+end
+
+return M
