@@ -282,6 +282,7 @@ static enum mt_status open_data(const char *dir, const struct mt_store_options *
     store->dir = mt_strdup(dir);
     store->owner_fd = owner_fd;
     store->keep = options->keep > 0 ? options->keep : KEEP;
+    store->state = mt_store_state_new(store);
     enum mt_status status =
         mt_store_env_open(dir, owner_fd < 0, false, options->map_bytes, &store->env, err);
     if (status == MT_OK)
@@ -372,6 +373,7 @@ void mt_store_close(struct mt_store *store)
 {
     if (!store)
         return;
+    mt_store_state_free(store->state);
     if (store->env)
         mt_store_env_close(store->env);
     if (store->owner_fd >= 0)
@@ -383,6 +385,11 @@ void mt_store_close(struct mt_store *store)
 const char *mt_store_query_id(const struct mt_store *store)
 {
     return store->query_id;
+}
+
+struct mt_state *mt_store_state(struct mt_store *store)
+{
+    return store->state;
 }
 
 /* ---- room */
@@ -405,6 +412,7 @@ enum mt_status mt_store_ensure_space(struct mt_store *store, struct mt_error *er
 {
     struct statvfs fs;
     int64_t needed = needed_bytes(store);
+    mt_store_state_rest(store->state);
     while (free_map(store) < needed) {
         int code = mt_store_grow(store->env);
         if (code != 0)

@@ -5,7 +5,7 @@
  * nothing of what a plan says, except its "bundle" field (for keeping bundles).
  *
  * Databases: meta (text keys), plans, calls, commits (8-byte big-endian batch
- * ids), bundles (hash). Every value is xxh3-64 of database, key and rest, then the
+ * ids), bundles (hash), state (the job's own keys). Every value is xxh3-64 of database, key and rest, then the
  * rest: a record found under another key is as damaged as a changed one. Opening
  * checks every page and every value (store_check.c). */
 #ifndef MT_STORE_H
@@ -33,7 +33,7 @@ enum mt_status mt_state_delete(struct mt_state *state, const void *key, size_t k
 enum mt_status mt_state_next(struct mt_state *state, const void *prefix, size_t prefix_len,
                              const void *after, size_t after_len, const void **key, size_t *key_len,
                              const void **value, size_t *len, struct mt_error *err) MT_NODISCARD;
-int64_t mt_state_count(struct mt_state *state);
+int64_t mt_state_count(struct mt_state *state); /* -1: cannot be read, the log says why */
 
 #ifndef MT_CDEF
 struct mt_store;

@@ -333,7 +333,7 @@ static bool database_is_sound(struct walk *walk, const struct node *node, const 
 static bool record_is_sound(const struct walk *walk, const struct node *node, const uint8_t *value)
 {
     size_t rest;
-    bool by_id = walk->kind != STORE_META && walk->kind != STORE_BUNDLES;
+    bool by_id = walk->kind >= STORE_PLANS && walk->kind <= STORE_COMMITS;
     if (by_id && (node->key_len != sizeof(int64_t) || node->key[0] & 0x80))
         return false;
     return mt_store_unwrap(mt_store_names[walk->kind], node->key, node->key_len, value, node->size,

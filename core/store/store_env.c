@@ -23,8 +23,8 @@
 
 enum { MAP_FIRST = 16 << 20, SNAPSHOT_TRIES = 1000 };
 
-const char *const mt_store_names[STORE_DATABASES] = {"meta", "plans", "calls", "commits",
-                                                     "bundles"};
+const char *const mt_store_names[STORE_DATABASES] = {"meta",    "plans",   "calls",
+                                                     "commits", "bundles", "state"};
 
 static struct store_env *open_envs;
 static pthread_mutex_t open_envs_lock = PTHREAD_MUTEX_INITIALIZER;

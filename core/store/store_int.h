@@ -10,7 +10,15 @@
 
 #include "store/store.h"
 
-enum { STORE_META, STORE_PLANS, STORE_CALLS, STORE_COMMITS, STORE_BUNDLES, STORE_DATABASES };
+enum {
+    STORE_META,
+    STORE_PLANS,
+    STORE_CALLS,
+    STORE_COMMITS,
+    STORE_BUNDLES,
+    STORE_STATE,
+    STORE_DATABASES
+};
 extern const char *const mt_store_names[STORE_DATABASES];
 
 /* Returned inside a transaction, beside errno and LMDB's codes: err has the words. */
@@ -36,6 +44,7 @@ struct mt_store {
     struct store_env *env;
     int owner_fd; /* holds the lock; -1: a reader */
     char query_id[37];
+    struct mt_state *state;
     int64_t keep;
     int64_t commits;                       /* of this process */
     int64_t batch_bytes, last_batch_bytes; /* written since the last commit, and for it */
@@ -93,4 +102,19 @@ int mt_store_value_get(struct store_env *env, MDB_txn *txn, int database, const 
                        MDB_val *rest, struct mt_error *err);
 int mt_store_value_put(struct store_env *env, MDB_txn *txn, int database, const MDB_val *key,
                        const char *rest, size_t len);
+/* A value as LMDB holds it becomes its rest. */
+int mt_store_value_check(struct store_env *env, int database, const MDB_val *key, MDB_val *value,
+                         struct mt_error *err);
+
+/* ---- store_state.c */
+struct mt_state *mt_store_state_new(struct mt_store *store);
+void mt_store_state_free(struct mt_state *state); /* NULL is fine */
+/* Ends the read transaction: before every write and every growing of this store. */
+void mt_store_state_rest(struct mt_state *state);
+/* Before a commit: rests, and sorts the changes. */
+void mt_store_state_ready(struct mt_state *state);
+/* Puts the changes, which stay; an LMDB code. */
+int mt_store_state_write(struct mt_state *state, MDB_txn *txn);
+/* What writing them may take; stat: of the state's tree. */
+int64_t mt_store_state_bytes(const struct mt_state *state, const MDB_stat *stat);
 #endif

@@ -45,20 +45,23 @@ const char *mt_store_unwrap(const char *database, const void *key, size_t key_le
     return stored == mt_store_hash(database, key, key_len, value, *rest) ? value : NULL;
 }
 
-int mt_store_value_get(struct store_env *env, MDB_txn *txn, int database, const MDB_val *key,
-                       MDB_val *rest, struct mt_error *err)
+int mt_store_value_check(struct store_env *env, int database, const MDB_val *key, MDB_val *value,
+                         struct mt_error *err)
 {
-    MDB_val stored;
     const char *name = mt_store_names[database];
-    int code = mdb_get(txn, env->dbis[database], (MDB_val *)key, &stored);
-    if (code != 0)
-        return code;
-    rest->mv_data = (void *)mt_store_unwrap(name, key->mv_data, key->mv_size, stored.mv_data,
-                                            stored.mv_size, &rest->mv_size);
-    if (rest->mv_data)
+    value->mv_data = (void *)mt_store_unwrap(name, key->mv_data, key->mv_size, value->mv_data,
+                                             value->mv_size, &value->mv_size);
+    if (value->mv_data)
         return 0;
     mt_store_damaged(env->dir, err, "a record of \"%s\" does not match its hash", name);
     return STORE_REFUSED;
+}
+
+int mt_store_value_get(struct store_env *env, MDB_txn *txn, int database, const MDB_val *key,
+                       MDB_val *rest, struct mt_error *err)
+{
+    int code = mdb_get(txn, env->dbis[database], (MDB_val *)key, rest);
+    return code ? code : mt_store_value_check(env, database, key, rest, err);
 }
 
 int mt_store_value_put(struct store_env *env, MDB_txn *txn, int database, const MDB_val *key,
@@ -121,6 +124,7 @@ enum mt_status mt_store_meta_put(struct mt_store *store, const char *key, const 
         return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
                        "checkpoint %s: the key of a fact has %zu bytes; 1 to %d are possible",
                        store->dir, put.key.mv_size, META_KEY_MOST);
+    mt_store_state_rest(store->state);
     int code = mt_store_write(store->env, "store.meta", -1, put_text_in, &put, err);
     return mt_store_fail(store->dir, code, "writing a fact", err);
 }
@@ -376,6 +380,7 @@ struct put {
     int64_t id;
     const char *json, *hash, *bundle;
     size_t bundle_len;
+    int64_t state_bytes; /* a commit's answer */
 };
 
 /* Our own bug, stopped before it is durable. */
@@ -466,16 +471,22 @@ static int trim(struct store_env *env, MDB_txn *txn, int database, int64_t last,
 
 static int put_commit_in(struct store_env *env, MDB_txn *txn, void *ctx, struct mt_error *err)
 {
-    const struct put *put = ctx;
+    struct put *put = ctx;
     struct id_key key;
+    MDB_stat stat;
     int64_t plan, commit, last = put->id - put->store->keep;
     int code = last_ids(env, txn, &plan, &commit);
+    if (code == 0)
+        code = mdb_stat(txn, env->dbis[STORE_STATE], &stat);
     if (code != 0)
         return code;
     if (put->id != plan || put->id != commit + 1)
         return out_of_order(put, "commit", plan, commit, err);
+    put->state_bytes = mt_store_state_bytes(put->store->state, &stat);
     code = mt_store_value_put(env, txn, STORE_COMMITS, id_key(&key, put->id), put->json,
                               strlen(put->json));
+    if (code == 0)
+        code = mt_store_state_write(put->store->state, txn);
     if (code == 0)
         code = trim(env, txn, STORE_COMMITS, last, err);
     if (code == 0)
@@ -487,13 +498,14 @@ enum mt_status mt_store_plan_put(struct mt_store *store, int64_t id, const char 
                                  const char *bundle_hash, const char *bundle, size_t bundle_len,
                                  struct mt_error *err)
 {
-    struct put put = {store, id, json, bundle_hash, bundle, bundle_len};
+    struct put put = {store, id, json, bundle_hash, bundle, bundle_len, 0};
     char named[65];
     bundle_of(json, strlen(json), named);
     if (strcmp(named, bundle_hash) != 0 || !named[0])
         return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
                        "checkpoint %s: plan %" PRId64 " names bundle \"%s\" and comes with \"%s\"",
                        store->dir, id, named, bundle_hash);
+    mt_store_state_rest(store->state);
     int code = mt_store_write(store->env, "store.plan", id, put_plan_in, &put, err);
     if (code == 0)
         store->batch_bytes += (int64_t)(strlen(json) + bundle_len);
@@ -504,6 +516,7 @@ enum mt_status mt_store_calls_put(struct mt_store *store, int64_t id, const char
                                   struct mt_error *err)
 {
     struct put put = {.store = store, .id = id, .json = json};
+    mt_store_state_rest(store->state);
     int code = mt_store_write(store->env, "store.calls", id, put_calls_in, &put, err);
     if (code == 0)
         store->batch_bytes += (int64_t)strlen(json);
@@ -514,10 +527,12 @@ enum mt_status mt_store_commit_put(struct mt_store *store, int64_t id, const cha
                                    struct mt_error *err)
 {
     struct put put = {.store = store, .id = id, .json = json};
+    mt_store_state_ready(store->state);
     int code = mt_store_write(store->env, "store.commit", id, put_commit_in, &put, err);
     if (code != 0)
         return mt_store_fail(store->dir, code, "committing a batch", err);
-    store->last_batch_bytes = store->batch_bytes + (int64_t)strlen(json);
+    mt_state_discard(store->state); /* it is the last commit's now */
+    store->last_batch_bytes = store->batch_bytes + (int64_t)strlen(json) + put.state_bytes;
     store->batch_bytes = 0;
     if (++store->commits % READER_CHECK_EVERY == 0)
         mt_store_drop_dead_readers(store->env);
