@@ -31,7 +31,8 @@ struct mt_run {
     struct mt_batch *inputs; /* one a source, in declaration order; the engine's */
     int64_t n_inputs;
     struct mt_batch output;      /* the job sets it: rows for the declared sink */
-    struct mt_step_count *steps; /* the job fills it; room for max_steps */
+    struct mt_step_count *steps; /* the job fills it; room for max_steps. Of a foreachBatch: those
+                                    before its function */
     int64_t n_steps, max_steps;
     const char *offsets;    /* JSON: [{"source":…,"start":…,"end":…}] */
     struct mt_calls *calls; /* of a foreachBatch: its saves, for mt_run_save; else NULL */
@@ -81,6 +82,8 @@ struct mt_query_settings {
     int64_t accept_replay; /* the user's word for this batch: what sinks hold of it stands; -1 */
     int64_t max_steps;     /* steps in the job */
     int64_t max_batches;   /* 0: no limit */
+    /* Where sinks that show rows to people put them; NULL: standard output. */
+    void (*print)(void *ctx, const char *text);
     /* One StreamingQueryProgress as JSON (one line) and as a short line for people. */
     void (*on_progress)(void *ctx, const char *json, const char *human);
     void *ctx;

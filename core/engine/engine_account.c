@@ -35,6 +35,8 @@ enum mt_status account_check(const struct mt_query *query, struct mt_error *err)
             return broken(query, err, s->name);
         rows = s->out;
     }
+    if (!query->sink) /* a foreachBatch: what a save was given is checked there */
+        return MT_OK;
     int64_t given = run->output.array.release ? run->output.array.length : 0;
     return given == rows ? MT_OK : broken(query, err, "the sink");
 }

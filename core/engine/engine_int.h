@@ -5,6 +5,7 @@
 #ifndef MT_ENGINE_INT_H
 #define MT_ENGINE_INT_H
 
+#include <jansson.h>
 #include <stdatomic.h>
 
 #include "base/step.h"
@@ -33,6 +34,42 @@ struct plan {
     struct span *spans; /* one a source */
     int64_t n_spans;
 };
+
+/* One sink's part of a batch: what it was given and says it holds. */
+struct call {
+    char *identity;
+    char *base;               /* identity without the ordinal; of a save that is done */
+    char *settings, *columns; /* JSON and DDL, to make the sink again; NULL: the declared one */
+    int64_t ordinal, attempt;
+    bool memory; /* the sink remembers its batches */
+    bool intent; /* its line is not durable yet */
+    int64_t rows;
+    uint64_t fingerprint; /* of the rows given */
+    struct mt_sink_record stored;
+    bool held;     /* asked by recovery, it said that it holds the batch */
+    bool done;     /* in this attempt */
+    bool replayed; /* and it was there already */
+};
+
+/* What a save is compared with. */
+enum calls_mode {
+    CALLS_NEW,    /* nothing: no sink holds the batch */
+    CALLS_REPLAY, /* the record, line by line */
+    CALLS_ACCEPT, /* nothing, by the user's word; what is held stands */
+};
+
+/* The sinks of the batch in hand, in the order of its saves. */
+struct mt_calls {
+    struct mt_query *query;
+    struct call *items;
+    int64_t n;
+    enum calls_mode mode;
+    int64_t next; /* line of the record that the next save is */
+    enum mt_status doomed;
+    struct mt_error doom;
+};
+
+struct outlet;
 
 /* Where the time of a batch went, microseconds of the monotonic clock. */
 struct timing {
@@ -65,14 +102,18 @@ struct mt_query {
     struct mt_trigger_state trigger_state;
     struct mt_source **sources;
     int64_t n_sources;
-    struct mt_sink *sink;
+    struct mt_sink *sink; /* NULL: foreachBatch */
     struct mt_job job;
+    bool replaying; /* the job runs the script that began the batch in hand */
+    bool finish_with_new_script;
+    int64_t accept_replay;
     char bundle_hash[65];
     char *bundle;
     char *time_zone;
     char *start_options;
     int64_t max_batches, done_batches;
     void (*on_progress)(void *, const char *, const char *);
+    void (*print)(void *, const char *);
     void *ctx;
 
     struct mt_store *store;
@@ -88,8 +129,10 @@ struct mt_query {
     bool reached;       /* its ends are the run's target */
     struct plan plan;
     struct mt_run run; /* inputs and output of the batch in hand */
-    struct mt_sink_record stored;
-    bool replayed;     /* the sink held it already */
+    char *offsets;     /* of the batch in hand, once asked for */
+    struct mt_calls calls;
+    struct outlet **outlets; /* sinks of saves */
+    int64_t n_outlets;
     bool source_wakes; /* a source can end the wait that the last step told */
     struct timing timing;
     struct pace pace;
@@ -104,14 +147,52 @@ char *plan_to_json(const struct mt_query *query);
 enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *plan,
                               struct mt_error *err) MT_NODISCARD;
 char *commit_to_json(const struct mt_query *query, int64_t now_ms);
-/* [{"source":"orders","start":{…},"end":{…}}], caller frees. */
-char *plan_offsets(const struct mt_query *query);
+/* [{"source":"orders","start":{…},"end":{…}}] of the batch in hand. */
+const char *batch_offsets(struct mt_query *query);
+/* The declared sink's identity, or "foreachBatch". */
+const char *sink_identity(const struct mt_query *query);
 
 /* ---- engine_sink.c */
-/* Does the sink hold the planned batch? begin, then abort. */
-enum mt_status sink_ask(struct mt_query *query, bool *holds, struct mt_error *err) MT_NODISCARD;
-/* begin, write, commit of the batch's output; checks given = stored. */
+/* Does this sink hold the planned batch? begin, then abort; sets call->held. */
+enum mt_status sink_ask(struct mt_query *query, struct mt_sink *sink, struct call *call,
+                        struct mt_error *err) MT_NODISCARD;
+/* begin, write, intent, commit; checks given = stored. */
+enum mt_status sink_deliver(struct mt_query *query, struct mt_sink *sink,
+                            const struct mt_batch *rows, struct call *call,
+                            struct mt_error *err) MT_NODISCARD;
+/* The same for the declared sink. */
+enum mt_status sink_ask_declared(struct mt_query *query, bool *holds,
+                                 struct mt_error *err) MT_NODISCARD;
 enum mt_status sink_store(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
+
+/* ---- engine_calls.c */
+void calls_clear(struct mt_calls *calls);
+struct call *calls_push(struct mt_calls *calls); /* moves the others */
+void calls_pop(struct mt_calls *calls);
+void calls_drop_unheld(struct mt_calls *calls);
+int64_t calls_stored_rows(const struct mt_calls *calls);
+bool calls_all_replayed(const struct mt_calls *calls);
+/* Adds "parquet /a holds it (3 rows), parquet /b does not". */
+void calls_tell(const struct mt_calls *calls, struct mt_buf *text);
+/* The record calls[N] of the batch in hand: read (nothing when there is none; its mode is set),
+ * written durably. */
+enum mt_status calls_read(struct mt_calls *calls, struct mt_error *err) MT_NODISCARD;
+enum mt_status calls_from_json(const char *text, struct mt_calls *calls,
+                               struct mt_error *err) MT_NODISCARD;
+enum mt_status calls_write(struct mt_calls *calls, struct mt_error *err) MT_NODISCARD;
+json_t *calls_account(const struct mt_calls *calls);
+
+/* ---- engine_save.c */
+/* Asks every sink of the record whether it holds the batch. */
+enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error *err) MT_NODISCARD;
+/* After the script, which ended with status: what becomes of the batch. */
+enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status,
+                            struct mt_error *err) MT_NODISCARD;
+/* FATAL: words, then which sinks hold what and the ways out. */
+enum mt_status calls_refuse(const struct mt_calls *calls, struct mt_error *err, const char *words);
+void outlets_rest(struct mt_query *query); /* after a batch */
+void outlets_free(struct mt_query *query);
+void sink_prints_to(struct mt_sink *sink, const struct mt_query *query);
 
 /* ---- engine_account.c */
 /* FATAL with the account printed when steps do not add up. */

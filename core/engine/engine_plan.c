@@ -73,7 +73,7 @@ char *plan_to_json(const struct mt_query *query)
         "{s:i, s:s, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:[s], s:I, s:[], s:n}", "format", FORMAT,
         "moontide", MT_VERSION, "batchId", (json_int_t)plan->id, "digest", plan->digest, "sources",
         sources, "batchTimeUs", (json_int_t)plan->time_us, "timeZone", plan->time_zone, "seed",
-        (json_int_t)plan->seed, "bundle", plan->bundle, "sinks", query->sink->identity, "attempt",
+        (json_int_t)plan->seed, "bundle", plan->bundle, "sinks", sink_identity(query), "attempt",
         (json_int_t)plan->attempt, "excluded", "watermark"));
 }
 
@@ -171,18 +171,12 @@ static json_t *rows_json(const struct mt_query *query)
 
 char *commit_to_json(const struct mt_query *query, int64_t now_ms)
 {
-    char fingerprint[17];
-    snprintf(fingerprint, sizeof fingerprint, "%016llx",
-             (unsigned long long)query->stored.fingerprint);
-    json_t *sink = json_pack("{s:s, s:I, s:s, s:b}", "sink", query->sink->identity, "stored",
-                             (json_int_t)query->stored.rows, "fingerprint", fingerprint, "replayed",
-                             query->replayed);
+    bool not_run = query->sink && calls_all_replayed(&query->calls) && query->run.n_steps == 0;
     return dump_and_free(json_pack(
-        "{s:i, s:s, s:I, s:I, s:s, s:o, s:o, s:[o], s:n}", "format", FORMAT, "moontide", MT_VERSION,
+        "{s:i, s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:n}", "format", FORMAT, "moontide", MT_VERSION,
         "batchId", (json_int_t)query->plan.id, "committedAtMs", (json_int_t)now_ms, "bundle",
-        query->plan.bundle, "steps",
-        query->replayed && query->run.n_steps == 0 ? json_null() : steps_json(&query->run),
-        "rowsRead", rows_json(query), "sinks", sink, "watermark"));
+        query->plan.bundle, "steps", not_run ? json_null() : steps_json(&query->run), "rowsRead",
+        rows_json(query), "sinks", calls_account(&query->calls), "watermark"));
 }
 
 static json_t *position_json(const char *position)
@@ -191,13 +185,20 @@ static json_t *position_json(const char *position)
     return value ? value : json_string(position);
 }
 
-char *plan_offsets(const struct mt_query *query)
+const char *batch_offsets(struct mt_query *query)
 {
+    if (query->offsets)
+        return query->offsets;
     json_t *list = json_array();
     for (int64_t i = 0; i < query->plan.n_spans; i++) {
         const struct span *span = &query->plan.spans[i];
         append(list, json_pack("{s:s, s:o, s:o}", "source", query->sources[i]->name, "start",
                                position_json(span->start), "end", position_json(span->end)));
     }
-    return dump_and_free(list);
+    return query->offsets = dump_and_free(list);
+}
+
+const char *sink_identity(const struct mt_query *query)
+{
+    return query->sink ? query->sink->identity : "foreachBatch";
 }

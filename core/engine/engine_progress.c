@@ -114,12 +114,16 @@ static void add_source(struct mt_buf *buf, const struct mt_query *query, int64_t
 static void add_sink(struct mt_buf *buf, const struct mt_query *query)
 {
     struct mt_buf text = {0};
+    if (!query->sink) {
+        mt_buf_adds(buf, ",\"sink\":{\"description\":\"ForeachBatchSink\",\"numOutputRows\":-1}");
+        return;
+    }
     query->sink->type->describe(query->sink, NULL, &text);
     json_t *about = described(&text);
     mt_buf_adds(buf, ",\"sink\":{");
     add_member(buf, "description", json_object_get(about, "description"));
     mt_buf_addf(buf, ",\"numOutputRows\":%lld}",
-                query->sink->type->needs_path ? -1LL : (long long)query->stored.rows);
+                query->sink->type->needs_path ? -1LL : (long long)calls_stored_rows(&query->calls));
     json_decref(about);
 }
 
@@ -210,7 +214,7 @@ static char *progress_line(const struct mt_query *query, const struct figures *f
     const struct timing *t = &query->timing;
     bool unread = !query->run.inputs[0].array.release; /* the sink held it when we started */
     mt_buf_addf(&buf, "batch %-5lld %9s rows in %9s out %7s rows/s", (long long)query->plan.id,
-                unread ? "-" : grouped(f->rows, a), grouped(query->stored.rows, b),
+                unread ? "-" : grouped(f->rows, a), grouped(calls_stored_rows(&query->calls), b),
                 short_rate(f->processed_rate, c));
     int64_t malformed = malformed_of(&query->run), lag = lag_of(query);
     if (malformed > 0)
@@ -220,7 +224,8 @@ static char *progress_line(const struct mt_query *query, const struct figures *f
     mt_buf_addf(&buf, "  %lld ms (fetch %lld, plan %lld, run+write %lld, commit %lld)%s",
                 (long long)f->duration_ms, (long long)ms(t->latest_offset + t->get),
                 (long long)ms(t->planning + t->wal), (long long)ms(t->add),
-                (long long)ms(t->commit), query->replayed ? "  already stored" : "");
+                (long long)ms(t->commit),
+                calls_all_replayed(&query->calls) ? "  already stored" : "");
     return buf.data;
 }
 

@@ -34,8 +34,10 @@ static void forget_batch(struct mt_query *query)
     mt_batch_release(&query->run.output);
     query->run.n_steps = 0;
     plan_clear(&query->plan);
-    query->replayed = false;
-    memset(&query->stored, 0, sizeof query->stored);
+    calls_clear(&query->calls);
+    outlets_rest(query);
+    free(query->offsets);
+    query->offsets = NULL;
 }
 
 /* Spends the time since *mark on *counter. */
@@ -73,7 +75,7 @@ static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t
                                  struct mt_error *err)
 {
     say(query, "Initializing sources");
-    if (!query->sink_recovered) {
+    if (query->sink && !query->sink_recovered) {
         enum mt_status status =
             query->sink->type->recover(query->sink, mt_store_query_id(query->store), err);
         if (status == MT_RETRY)
@@ -298,25 +300,6 @@ static enum mt_status phase_read(struct mt_query *query, int64_t now_ms, int64_t
     return MT_OK;
 }
 
-static enum mt_status phase_run(struct mt_query *query, struct mt_error *err)
-{
-    int64_t mark = mt_clock_mono_us();
-    struct mt_run *run = &query->run;
-    run->batch_id = query->plan.id;
-    run->time_us = query->plan.time_us;
-    run->seed = query->plan.seed;
-    run->n_steps = 0;
-    enum mt_status status = query->job.run(query->job.self, run, err);
-    spend(&query->timing.add, &mark);
-    if (status == MT_OK)
-        status = account_check(query, err);
-    if (status != MT_OK)
-        return MT_FATAL;
-    mt_step("run.after", query->plan.id);
-    query->phase = PHASE_SINK;
-    return MT_OK;
-}
-
 /* A batch that its sink could not take now is tried again as a restart would: a fresh
  * script, and the sink is asked first. */
 static enum mt_status wait_to_retry(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
@@ -325,8 +308,36 @@ static enum mt_status wait_to_retry(struct mt_query *query, int64_t now_ms, int6
     back_off(query, now_ms, at_ms, err);
     mt_batch_release(&query->run.output);
     query->run.n_steps = 0; /* their names go with the script */
+    mt_state_discard(mt_store_state(query->store));
     query->phase = PHASE_RECOVER;
     return query->job.reset(query->job.self, err) == MT_OK ? MT_RETRY : MT_FATAL;
+}
+
+static enum mt_status phase_run(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
+                                struct mt_error *err)
+{
+    int64_t mark = mt_clock_mono_us();
+    struct mt_run *run = &query->run;
+    run->batch_id = query->plan.id;
+    run->time_us = query->plan.time_us;
+    run->seed = query->plan.seed;
+    run->n_steps = 0;
+    run->calls = query->sink ? NULL : &query->calls;
+    run->state = query->sink ? NULL : mt_store_state(query->store);
+    run->offsets = batch_offsets(query);
+    enum mt_status status = query->job.run(query->job.self, run, err);
+    if (!query->sink)
+        status = calls_finish(&query->calls, status, err);
+    spend(&query->timing.add, &mark);
+    if (status == MT_RETRY)
+        return wait_to_retry(query, now_ms, at_ms, err);
+    if (status == MT_OK)
+        status = account_check(query, err);
+    if (status != MT_OK)
+        return MT_FATAL;
+    mt_step("run.after", query->plan.id);
+    query->phase = query->sink ? PHASE_SINK : PHASE_COMMIT;
+    return MT_OK;
 }
 
 static enum mt_status phase_sink(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
@@ -385,7 +396,10 @@ static enum mt_status phase_commit(struct mt_query *query, int64_t now_ms, struc
     after_commit(query);
     forget_batch(query);
     query->phase = PHASE_TRIGGER;
-    return MT_OK;
+    if (!query->replaying)
+        return MT_OK;
+    query->replaying = false;
+    return query->job.reset(query->job.self, err); /* back to the script of today */
 }
 
 static enum mt_status one_phase(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
@@ -405,7 +419,7 @@ static enum mt_status one_phase(struct mt_query *query, int64_t now_ms, int64_t 
     case PHASE_READ:
         return phase_read(query, now_ms, at_ms, err);
     case PHASE_RUN:
-        return phase_run(query, err);
+        return phase_run(query, now_ms, at_ms, err);
     case PHASE_SINK:
         return phase_sink(query, now_ms, at_ms, err);
     case PHASE_COMMIT:
@@ -478,12 +492,15 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->n_sources = settings->n_sources;
     query->sink = settings->sink;
     query->job = settings->job;
+    query->finish_with_new_script = settings->finish_with_new_script;
+    query->accept_replay = settings->accept_replay;
     snprintf(query->bundle_hash, sizeof query->bundle_hash, "%s", settings->bundle_hash);
     query->bundle = mt_strdup(settings->bundle);
     query->time_zone = mt_strdup(settings->time_zone);
     query->start_options = copy_or_null(settings->start_options);
     query->max_batches = settings->max_batches;
     query->on_progress = settings->on_progress;
+    query->print = settings->print;
     query->ctx = settings->ctx;
     query->positions = mt_alloc((size_t)query->n_sources * sizeof *query->positions);
     query->ends = mt_alloc((size_t)query->n_sources * sizeof *query->ends);
@@ -491,7 +508,10 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->run.n_inputs = query->n_sources;
     query->run.max_steps = settings->max_steps;
     query->run.steps = mt_alloc((size_t)(settings->max_steps + 1) * sizeof *query->run.steps);
+    query->calls.query = query;
     query->plan.id = query->committed = -1;
+    if (query->sink)
+        sink_prints_to(query->sink, query);
     mt_uuid(query->run_id);
 }
 
@@ -529,6 +549,7 @@ void mt_query_close(struct mt_query *query)
         free(query->positions[i]);
     }
     mt_sink_free(query->sink);
+    outlets_free(query);
     mt_store_close(query->store);
     if (query->temporary && opened)
         nftw(query->checkpoint, remove_entry, 8, FTW_DEPTH | FTW_PHYS);

@@ -36,9 +36,9 @@ static enum mt_status load_positions(struct mt_query *query, struct mt_error *er
         query->positions[i] = mt_strdup(last.spans[i].end);
         mt_source_remember(query->sources[i], last.spans[i].facts);
     }
-    if (status == MT_OK && strcmp(last.sink, query->sink->identity) != 0)
+    if (status == MT_OK && strcmp(last.sink, sink_identity(query)) != 0)
         mt_log(MT_WARN, "the sink changed: batches before %lld are in %s, the next ones go to %s",
-               (long long)query->committed + 1, last.sink, query->sink->identity);
+               (long long)query->committed + 1, last.sink, sink_identity(query));
     plan_clear(&last);
     return status;
 }
@@ -136,6 +136,10 @@ enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct 
 static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
 {
     struct plan *plan = &query->plan;
+    mt_log(MT_INFO, "planned and not committed: running it again (attempt %lld)",
+           (long long)plan->attempt + 1);
+    free(plan->sink);
+    plan->sink = NULL; /* it is this one now */
     if (strcmp(plan->bundle, query->bundle_hash) != 0)
         mt_log(MT_INFO, "planned by script %.12s and held by no sink: script %.12s runs it",
                plan->bundle, query->bundle_hash);
@@ -161,7 +165,7 @@ static bool has_a_memory(const char *identity)
 /* The sink that the batch was planned for may hold it, and nobody asks that one now. */
 static enum mt_status refuse_other_sink(const struct mt_query *query, struct mt_error *err)
 {
-    const char *before = query->plan.sink, *now = query->sink->identity;
+    const char *before = query->plan.sink, *now = sink_identity(query);
     if (!before || strcmp(before, now) == 0 || !has_a_memory(before))
         return MT_OK;
     return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
@@ -170,23 +174,84 @@ static enum mt_status refuse_other_sink(const struct mt_query *query, struct mt_
                    before, now);
 }
 
+static enum mt_status recover_declared(struct mt_query *query, bool *holds, struct mt_error *err)
+{
+    enum mt_status status = sink_ask_declared(query, holds, err);
+    if (status == MT_OK && *holds)
+        mt_log(MT_INFO, "%s holds it already (%lld rows); committing", query->sink->identity,
+               (long long)calls_stored_rows(&query->calls));
+    else if (status == MT_OK)
+        status = refuse_other_sink(query, err);
+    return status == MT_OK && !*holds ? adopt_batch(query, err) : status;
+}
+
+/* The script that began the batch ends it, its attempt counted durably. */
+static enum mt_status replay_batch(struct mt_query *query, struct mt_error *err)
+{
+    struct plan *plan = &query->plan;
+    struct mt_buf bundle = {0}, held = {0};
+    bool found = false;
+    calls_tell(&query->calls, &held);
+    mt_log(MT_INFO, "planned and not committed: %s; script %.12s goes on with it (attempt %lld)",
+           held.data, plan->bundle, (long long)++plan->attempt);
+    enum mt_status status = mt_store_bundle_get(query->store, plan->bundle, &bundle, &found, err);
+    if (status == MT_OK && !found)
+        status =
+            calls_refuse(&query->calls, err, "the script that began it is not in the checkpoint");
+    query->replaying = strcmp(plan->bundle, query->bundle_hash) != 0;
+    if (status == MT_OK && query->replaying)
+        status = query->job.replay(query->job.self, bundle.data, bundle.len, err);
+    if (status == MT_OK) {
+        char *json = plan_to_json(query);
+        status = mt_store_plan_put(query->store, plan->id, json, plan->bundle, bundle.data,
+                                   bundle.len, err);
+        free(json);
+    }
+    mt_buf_free(&bundle), mt_buf_free(&held);
+    return status;
+}
+
+/* By the user's word today's script ends a batch of which sinks hold a part. Durable, so that
+ * it is asked for once. */
+static enum mt_status finish_with_new_script(struct mt_query *query, struct mt_error *err)
+{
+    struct mt_buf held = {0};
+    query->finish_with_new_script = false;
+    calls_tell(&query->calls, &held);
+    mt_log(MT_WARN, "%s; script %.12s ends the batch, as --finish-with-new-script says", held.data,
+           query->bundle_hash);
+    mt_buf_free(&held);
+    calls_drop_unheld(&query->calls);
+    query->calls.mode = CALLS_ACCEPT;
+    enum mt_status status = adopt_batch(query, err);
+    return status == MT_OK ? calls_write(&query->calls, err) : status;
+}
+
+static enum mt_status recover_saves(struct mt_query *query, struct mt_error *err)
+{
+    struct mt_calls *calls = &query->calls;
+    int64_t held = 0;
+    calls_clear(calls);
+    enum mt_status status = calls_read(calls, err);
+    if (status == MT_OK)
+        status = calls_ask(calls, &held, err);
+    if (status == MT_OK && held == 0 && calls->n == 0)
+        status = refuse_other_sink(query, err);
+    if (status != MT_OK)
+        return status;
+    if (held == 0) {
+        calls_clear(calls);
+        return adopt_batch(query, err);
+    }
+    if (query->finish_with_new_script)
+        return finish_with_new_script(query, err);
+    if (query->accept_replay == query->plan.id)
+        calls->mode = CALLS_ACCEPT;
+    return replay_batch(query, err);
+}
+
 enum mt_status recover_batch(struct mt_query *query, bool *holds, struct mt_error *err)
 {
-    enum mt_status status = sink_ask(query, holds, err);
-    if (status != MT_OK)
-        return status;
-    query->replayed = *holds;
-    if (*holds) {
-        mt_log(MT_INFO, "%s holds it already (%lld rows); committing", query->sink->identity,
-               (long long)query->stored.rows);
-        return MT_OK;
-    }
-    status = refuse_other_sink(query, err);
-    if (status != MT_OK)
-        return status;
-    mt_log(MT_INFO, "planned and not committed: running it again (attempt %lld)",
-           (long long)query->plan.attempt + 1);
-    free(query->plan.sink);
-    query->plan.sink = NULL; /* it is this one now */
-    return adopt_batch(query, err);
+    *holds = false;
+    return query->sink ? recover_declared(query, holds, err) : recover_saves(query, err);
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * engine_sink.c - handing a batch to its sink. Only `begin` decides whether a batch is
- * already there; after a commit whose answer is unknown the way is abort, then begin
- * again, never a second commit. */
+ * engine_sink.c - handing rows to a sink, the declared one or that of a save(). Only `begin`
+ * decides whether a batch is already there; after a commit whose answer is unknown the way is
+ * abort, then begin again, never a second commit. */
 #include <stdlib.h>
 
 #include "engine/engine_int.h"
 
-static struct mt_sink_batch describe_batch(const struct mt_query *query, const char *offsets)
+static struct mt_sink_batch describe_batch(struct mt_query *query, const struct call *call)
 {
     return (struct mt_sink_batch){
         .query_id = mt_store_query_id(query->store),
@@ -15,87 +15,139 @@ static struct mt_sink_batch describe_batch(const struct mt_query *query, const c
         .batch_id = query->plan.id,
         .digest = query->plan.digest,
         .bundle = query->plan.bundle,
-        .offsets = offsets,
+        .offsets = batch_offsets(query),
         .version = MT_VERSION,
-        .rows = query->run.output.array.release ? query->run.output.array.length : 0,
-        .fingerprint =
-            query->run.output.array.release ? mt_batch_fingerprint(&query->run.output) : 0,
+        .rows = call->rows,
+        .fingerprint = call->fingerprint,
     };
 }
 
-enum mt_status sink_ask(struct mt_query *query, bool *holds, struct mt_error *err)
+static enum mt_status begin(struct mt_query *query, struct mt_sink *sink, struct call *call,
+                            enum mt_sink_answer *answer, struct mt_error *err)
 {
-    struct mt_sink *sink = query->sink;
-    char *offsets = plan_offsets(query);
-    struct mt_sink_batch batch = describe_batch(query, offsets);
-    enum mt_sink_answer answer = MT_SINK_NEW;
-    enum mt_status status = sink->type->begin(sink, &batch, &answer, &query->stored, err);
+    struct mt_sink_batch batch = describe_batch(query, call);
+    *answer = MT_SINK_NEW;
+    enum mt_status status = sink->type->begin(sink, &batch, answer, &call->stored, err);
+    return status == MT_OK && *answer == MT_SINK_CONFLICT ? MT_FATAL : status;
+}
+
+enum mt_status sink_ask(struct mt_query *query, struct mt_sink *sink, struct call *call,
+                        struct mt_error *err)
+{
+    enum mt_sink_answer answer;
+    enum mt_status status = begin(query, sink, call, &answer, err);
     sink->type->abort(sink);
-    free(offsets);
-    if (status == MT_OK && answer == MT_SINK_CONFLICT)
-        return MT_FATAL;
-    *holds = answer == MT_SINK_STORED;
+    call->held = status == MT_OK && answer == MT_SINK_STORED;
     return status;
 }
 
-/* given = stored, by the destination's own figure. */
-static enum mt_status check_stored(const struct mt_query *query, const struct mt_sink_batch *batch,
-                                   struct mt_error *err)
+/* The user's word for this batch: what its sinks hold stands. */
+static bool is_accepted(const struct mt_query *query)
 {
-    if (query->stored.rows == batch->rows)
+    return query->calls.mode == CALLS_ACCEPT || query->accept_replay == query->plan.id;
+}
+
+/* given = stored, by the destination's own figure. */
+static enum mt_status check_stored(const struct mt_query *query, const struct mt_sink *sink,
+                                   const struct call *call, struct mt_error *err)
+{
+    if (call->stored.rows == call->rows)
         return MT_OK;
-    return mt_fail(
-        err, MT_FATAL, MT_CLASS_INTERNAL,
-        "sink %s was given %lld rows and says it stored %lld: this is a fault in Moontide or "
-        "in the destination; the batch is not committed",
-        query->sink->identity, (long long)batch->rows, (long long)query->stored.rows);
+    mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
+            "sink %s was given %lld rows and says it stored %lld: this is a fault in Moontide or "
+            "in the destination; the batch is not committed (--accept-replay %lld commits it with "
+            "what is stored)",
+            sink->identity, (long long)call->rows, (long long)call->stored.rows,
+            (long long)query->plan.id);
+    if (!is_accepted(query))
+        return MT_FATAL;
+    mt_log(MT_WARN, "accepted: %s", err->text);
+    return MT_OK;
 }
 
 /* What the sink holds must be what this run would have given it. */
-static enum mt_status check_same(const struct mt_query *query, const struct mt_sink_batch *batch,
-                                 struct mt_error *err)
+static enum mt_status check_same(const struct mt_query *query, const struct mt_sink *sink,
+                                 const struct call *call, struct mt_error *err)
 {
-    if (query->stored.rows == batch->rows && query->stored.fingerprint == batch->fingerprint)
+    if (call->stored.rows == call->rows && call->stored.fingerprint == call->fingerprint)
         return MT_OK;
-    return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-                   "sink %s holds %lld rows of this batch and the script now makes %lld%s; what is "
-                   "stored stands: restart to commit it as it is",
-                   query->sink->identity, (long long)query->stored.rows, (long long)batch->rows,
-                   query->stored.rows == batch->rows ? " others" : "");
+    mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+            "sink %s holds %lld rows of this batch and the script now makes %lld%s: it does not "
+            "give the same rows twice. --accept-replay %lld commits the batch with what is stored",
+            sink->identity, (long long)call->stored.rows, (long long)call->rows,
+            call->stored.rows == call->rows ? " others" : "", (long long)query->plan.id);
+    if (!is_accepted(query))
+        return MT_FATAL;
+    mt_log(MT_WARN, "accepted: %s", err->text);
+    return MT_OK;
 }
 
-static enum mt_status write_and_commit(struct mt_query *query, const struct mt_sink_batch *batch,
+static enum mt_status write_and_commit(struct mt_query *query, struct mt_sink *sink,
+                                       const struct mt_batch *rows, struct call *call,
                                        struct mt_error *err)
 {
-    struct mt_sink *sink = query->sink;
     enum mt_status status = MT_OK;
-    if (batch->rows > 0)
-        status = sink->type->write(sink, &query->run.output, err);
+    if (call->rows > 0)
+        status = sink->type->write(sink, rows, err);
     if (status == MT_OK) {
         mt_step("sink.written", query->plan.id);
-        status = sink->type->commit(sink, &query->stored, err);
+        if (call->intent)
+            status = calls_write(&query->calls, err);
     }
-    return status == MT_OK ? check_stored(query, batch, err) : status;
+    if (status == MT_OK)
+        status = sink->type->commit(sink, &call->stored, err);
+    return status == MT_OK ? check_stored(query, sink, call, err) : status;
+}
+
+enum mt_status sink_deliver(struct mt_query *query, struct mt_sink *sink,
+                            const struct mt_batch *rows, struct call *call, struct mt_error *err)
+{
+    enum mt_sink_answer answer;
+    enum mt_status status = begin(query, sink, call, &answer, err);
+    if (status == MT_OK && answer == MT_SINK_STORED) {
+        call->replayed = true;
+        status = check_same(query, sink, call, err);
+    } else if (status == MT_OK) {
+        status = write_and_commit(query, sink, rows, call, err);
+    }
+    if (status != MT_OK) {
+        sink->type->abort(sink);
+        return status;
+    }
+    call->done = true;
+    mt_step("sink.committed", query->plan.id);
+    return MT_OK;
+}
+
+/* ---- the declared sink */
+
+static struct call *declared_call(struct mt_query *query)
+{
+    struct call *call = calls_push(&query->calls);
+    call->identity = mt_strdup(query->sink->identity);
+    call->memory = query->sink->type->exactly_once;
+    return call;
+}
+
+enum mt_status sink_ask_declared(struct mt_query *query, bool *holds, struct mt_error *err)
+{
+    calls_clear(&query->calls);
+    struct call *call = declared_call(query);
+    enum mt_status status = sink_ask(query, query->sink, call, err);
+    *holds = call->replayed = call->held;
+    if (!*holds)
+        calls_clear(&query->calls);
+    return status;
 }
 
 enum mt_status sink_store(struct mt_query *query, struct mt_error *err)
 {
-    struct mt_sink *sink = query->sink;
-    char *offsets = plan_offsets(query);
-    struct mt_sink_batch batch = describe_batch(query, offsets);
-    enum mt_sink_answer answer = MT_SINK_NEW;
-    enum mt_status status = sink->type->begin(sink, &batch, &answer, &query->stored, err);
-    if (status == MT_OK && answer == MT_SINK_CONFLICT)
-        status = MT_FATAL;
-    else if (status == MT_OK && answer == MT_SINK_STORED) {
-        query->replayed = true;
-        status = check_same(query, &batch, err);
-    } else if (status == MT_OK)
-        status = write_and_commit(query, &batch, err);
-    if (status != MT_OK)
-        sink->type->abort(sink);
-    free(offsets);
-    if (status == MT_OK)
-        mt_step("sink.committed", query->plan.id);
-    return status;
+    const struct mt_batch *output = &query->run.output;
+    calls_clear(&query->calls);
+    struct call *call = declared_call(query);
+    if (output->array.release) {
+        call->rows = output->array.length;
+        call->fingerprint = mt_batch_fingerprint(output);
+    }
+    return sink_deliver(query, query->sink, output, call, err);
 }

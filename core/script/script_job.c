@@ -252,6 +252,7 @@ void mt_script_job_settings(struct mt_script_job *job, struct mt_query_settings 
         .time_zone = job->time_zone ? job->time_zone : "UTC",
         .start_options = job->start_options ? job->start_options : "{}",
         .max_steps = job->max_steps,
+        .accept_replay = -1,
     };
     job->first.source = NULL;
     job->first.sink = NULL;

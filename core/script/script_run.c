@@ -188,10 +188,8 @@ static enum mt_status run_job(struct run *run, struct mt_error *err)
     struct mt_query_settings settings;
     mt_script_job_settings(run->job, &settings);
     apply_request(run, &settings);
-    if (!run->request->json) { /* else it is for JSON alone, see claim_output */
-        settings.sink->print = print;
-        settings.sink->print_ctx = run;
-    }
+    if (!run->request->json) /* else it is for JSON alone, see claim_output */
+        settings.print = print;
     run->answer->format = mt_strdup(settings.sink->type->name);
     run->answer->path = settings.sink->path ? mt_strdup(settings.sink->path) : NULL;
     status = run_settings(run, &settings, err);

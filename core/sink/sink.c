@@ -179,14 +179,20 @@ static enum mt_status check_schema(const struct mt_sink *sink, struct mt_error *
 static void set_identity(struct mt_sink *sink, const struct mt_sink_settings *settings)
 {
     const char *place = sink->path ? sink->path : sink->query_name;
+    int64_t ordinal = settings->ordinal > 1 ? settings->ordinal : 1;
     if (settings->name) {
         sink->identity = mt_strdup(settings->name);
         sink->marker_identity = mt_strdup(settings->name);
         return;
     }
-    sink->identity =
-        place ? mt_format("%s %s", sink->type->name, place) : mt_strdup(sink->type->name);
-    sink->marker_identity = mt_format("%s#1", sink->type->name);
+    struct mt_buf identity = {0};
+    mt_buf_adds(&identity, sink->type->name);
+    if (place)
+        mt_buf_addf(&identity, " %s", place);
+    if (ordinal > 1)
+        mt_buf_addf(&identity, " #%lld", (long long)ordinal);
+    sink->identity = identity.data;
+    sink->marker_identity = mt_format("%s#%lld", sink->type->name, (long long)ordinal);
 }
 
 static enum mt_status set_up(struct mt_sink *sink, const struct mt_sink_settings *settings,

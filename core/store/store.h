@@ -5,8 +5,8 @@
  * nothing of what a plan says, except its "bundle" field (for keeping bundles).
  *
  * Databases: meta (text keys), plans, calls, commits (8-byte big-endian batch
- * ids), bundles (hash), state (the job's own keys). Every value is xxh3-64 of database, key and rest, then the
- * rest: a record found under another key is as damaged as a changed one. Opening
+ * ids), bundles (hash), state (the job's own keys). Every value is xxh3-64 of database, key and
+ * rest, then the rest: a record found under another key is as damaged as a changed one. Opening
  * checks every page and every value (store_check.c). */
 #ifndef MT_STORE_H
 #define MT_STORE_H

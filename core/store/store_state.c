@@ -158,8 +158,8 @@ static struct entry *find_or_add(struct mt_state *state, const char *key, size_t
     if (2 * state->n >= state->n_slots)
         grow_slots(state);
     entry = &state->entries[state->n++];
-    *entry = (struct entry){
-        .bytes = mt_alloc(key_len), .key_len = (uint32_t)key_len, .deleted = true};
+    *entry =
+        (struct entry){.bytes = mt_alloc(key_len), .key_len = (uint32_t)key_len, .deleted = true};
     memcpy(entry->bytes, key, key_len);
     *slot_of(state, key, key_len) = (uint32_t)state->n;
     return entry;
@@ -261,8 +261,7 @@ static const struct entry *next_changed(struct mt_state *state, const struct bou
         else
             low = middle + 1;
     }
-    const struct entry *best =
-        low < state->n_ordered ? &state->entries[state->order[low]] : NULL;
+    const struct entry *best = low < state->n_ordered ? &state->entries[state->order[low]] : NULL;
     for (size_t i = state->n_ordered; i < state->n; i++) {
         const struct entry *entry = &state->entries[i];
         if (is_entry_behind(bound, entry) &&
@@ -380,10 +379,10 @@ static enum mt_status step(struct mt_state *state, struct bound bound, MDB_val *
         enum mt_status status = next_stored(state, &bound, key, err);
         if (status != MT_OK || (!changed && !key->mv_data))
             return status;
-        int order = !changed       ? 1
-                    : key->mv_data ? compare(changed->bytes, changed->key_len, key->mv_data,
-                                             key->mv_size)
-                                   : -1;
+        int order = !changed ? 1
+                    : key->mv_data
+                        ? compare(changed->bytes, changed->key_len, key->mv_data, key->mv_size)
+                        : -1;
         if (order > 0)
             return value_at_cursor(state, value, err);
         *key = (MDB_val){changed->key_len, changed->bytes};

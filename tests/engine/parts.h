@@ -334,6 +334,7 @@ static void bench_init(struct bench *bench, int64_t total)
         .bundle = "{\"files\":[]}",
         .time_zone = "UTC",
         .max_steps = 4,
+        .accept_replay = -1,
         .on_progress = note_progress,
         .ctx = bench};
     bench->source = mt_alloc(sizeof *bench->source);
@@ -376,14 +377,14 @@ static enum mt_status bench_open_two(struct bench *bench, struct numbers *second
     bench->settings.checkpoint = checkpoint;
     bench->settings.sources = sources;
     bench->settings.sink = &sink->base;
-    bench->settings.job = (struct mt_job){&bench->job, keep_evens, count_reset};
+    bench->settings.job = (struct mt_job){&bench->job, keep_evens, count_reset, NULL};
     enum mt_status status = mt_query_open(&bench->settings, &bench->query, &bench->err);
     if (status != MT_OK)
         bench->query = NULL;
     return status;
 }
 
-static enum mt_status bench_open(struct bench *bench)
+static inline enum mt_status bench_open(struct bench *bench)
 {
     return bench_open_two(bench, NULL);
 }
@@ -429,7 +430,7 @@ static void bench_deinit(struct bench *bench)
     assert_int_equal(system(command), 0);
 }
 
-static int64_t vault_sum(const struct vault *vault)
+static inline int64_t vault_sum(const struct vault *vault)
 {
     int64_t sum = 0;
     for (int i = 0; i < vault->n; i++)

@@ -1,0 +1,417 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine_save.c - the saves of a foreachBatch.
+ *
+ * A save is a sink's whole batch: begin, write, intent, commit. Its sink is made from the
+ * settings that the script gave and kept for the next batches, because making one reads the
+ * destination. It is known by its name, else by its destination and the how-manieth call to it in
+ * this batch this is: never by the ordinal among all calls, so that a save under an `if` does not
+ * rename those behind it.
+ *
+ * After a failure that may have stored something the batch is doomed: whatever the script makes of
+ * the error, every later save answers it again and the batch fails. So no sink is given a batch
+ * that another one of it may hold in other form. */
+#include <assert.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine_int.h"
+
+enum { OUTLETS_KEPT = 32 }; /* a script may make a path of each date */
+
+/* A sink of saves, from batch to batch. */
+struct outlet {
+    char *settings, *columns; /* what it was made of; with the ordinal its key */
+    int64_t ordinal;
+    char *base; /* identity without the ordinal */
+    struct ArrowSchema schema;
+    struct mt_sink *sink;
+    bool recovered, used; /* used: in this batch */
+};
+
+/* ---- settings as text: the key of an outlet, and a part of the intent record */
+
+static json_t *options_json(const struct mt_pairs *pairs)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < pairs->n; i++)
+        json_array_append_new(list,
+                              json_pack("[s, s]", pairs->items[i].key, pairs->items[i].value));
+    return list;
+}
+
+static json_t *names_json(const struct mt_pairs *pairs)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < pairs->n; i++)
+        json_array_append_new(list, json_string(pairs->items[i].key));
+    return list;
+}
+
+/* NULL: not UTF-8. */
+static char *settings_to_json(const struct mt_sink_settings *settings)
+{
+    json_t *options = options_json(&settings->options);
+    json_t *json = NULL;
+    if (json_array_size(options) == settings->options.n)
+        json = json_pack("{s:s, s:s*, s:s*, s:O, s:o, s:s*}", "format", settings->format, "path",
+                         settings->path, "name", settings->name, "options", options, "partitionBy",
+                         names_json(&settings->partition_by), "queryName", settings->query_name);
+    char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+    json_decref(options), json_decref(json);
+    return text;
+}
+
+/* The settings that a line of calls[N] holds; strings are of *json, the caller's to free. */
+static enum mt_status settings_from_json(const struct call *call, json_t **json,
+                                         struct mt_sink_settings *settings, struct mt_error *err)
+{
+    json_t *options, *names, *item;
+    size_t i;
+    *settings = (struct mt_sink_settings){.ordinal = call->ordinal};
+    *json = json_loads(call->settings, 0, NULL);
+    if (json_unpack(*json, "{s:s, s?:s, s?:s, s:o, s:o, s?:s}", "format", &settings->format, "path",
+                    &settings->path, "name", &settings->name, "options", &options, "partitionBy",
+                    &names, "queryName", &settings->query_name) != 0)
+        return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                       "the record of its sinks cannot be read: the settings of %s",
+                       call->identity);
+    json_array_foreach (options, i, item)
+        mt_pairs_add(&settings->options, json_string_value(json_array_get(item, 0)),
+                     json_string_value(json_array_get(item, 1)));
+    json_array_foreach (names, i, item)
+        mt_pairs_add(&settings->partition_by, json_string_value(item), "");
+    return MT_OK;
+}
+
+/* ---- outlets */
+
+static void outlet_free(struct outlet *outlet)
+{
+    mt_sink_free(outlet->sink);
+    mt_schema_release(&outlet->schema);
+    free(outlet->settings), free(outlet->columns), free(outlet->base);
+    free(outlet);
+}
+
+static void drop_outlet(struct mt_query *query, int64_t i)
+{
+    outlet_free(query->outlets[i]);
+    query->outlets[i] = query->outlets[--query->n_outlets];
+}
+
+void outlets_free(struct mt_query *query)
+{
+    while (query->n_outlets > 0)
+        drop_outlet(query, 0);
+    free(query->outlets);
+    query->outlets = NULL;
+}
+
+void outlets_rest(struct mt_query *query)
+{
+    for (int64_t i = query->n_outlets - 1; i >= 0; i--) {
+        if (!query->outlets[i]->used && query->n_outlets > OUTLETS_KEPT)
+            drop_outlet(query, i);
+        else
+            query->outlets[i]->used = false;
+    }
+}
+
+/* One with the same identity had other columns or options: they count from now on. */
+static void replace_namesake(struct mt_query *query, const struct outlet *outlet)
+{
+    for (int64_t i = query->n_outlets - 1; i >= 0; i--)
+        if (strcmp(query->outlets[i]->sink->identity, outlet->sink->identity) == 0)
+            drop_outlet(query, i);
+}
+
+static struct outlet *find_outlet(const struct mt_query *query, const char *settings,
+                                  const char *columns, int64_t ordinal)
+{
+    for (int64_t i = 0; i < query->n_outlets; i++) {
+        struct outlet *outlet = query->outlets[i];
+        if (outlet->ordinal == ordinal && strcmp(outlet->settings, settings) == 0 &&
+            strcmp(outlet->columns, columns) == 0)
+            return outlet;
+    }
+    return NULL;
+}
+
+void sink_prints_to(struct mt_sink *sink, const struct mt_query *query)
+{
+    sink->print = query->print;
+    sink->print_ctx = query->ctx;
+}
+
+/* Takes text and columns. */
+static enum mt_status make_outlet(struct mt_query *query, const struct mt_sink_settings *settings,
+                                  const struct ArrowSchema *schema, char *text, char *columns,
+                                  int64_t ordinal, struct outlet **out, struct mt_error *err)
+{
+    struct outlet *outlet = mt_alloc(sizeof *outlet);
+    struct mt_sink_settings numbered = *settings;
+    numbered.ordinal = ordinal;
+    *outlet = (struct outlet){.settings = text, .columns = columns, .ordinal = ordinal};
+    mt_schema_copy(schema, &outlet->schema);
+    enum mt_status status = mt_sink_new(&numbered, &outlet->schema, &outlet->sink, err);
+    if (status != MT_OK) {
+        outlet_free(outlet);
+        return status;
+    }
+    sink_prints_to(outlet->sink, query);
+    replace_namesake(query, outlet);
+    query->outlets =
+        mt_realloc(query->outlets, (size_t)(query->n_outlets + 1) * sizeof(struct outlet *));
+    query->outlets[query->n_outlets++] = *out = outlet;
+    return MT_OK;
+}
+
+static int64_t calls_to(const struct mt_calls *calls, const char *base)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < calls->n; i++)
+        n += calls->items[i].done && strcmp(calls->items[i].base, base) == 0;
+    return n;
+}
+
+static enum mt_status outlet_of(struct mt_query *query, const struct mt_sink_settings *settings,
+                                const struct ArrowSchema *schema, int64_t ordinal,
+                                struct outlet **out, struct mt_error *err)
+{
+    char *text = settings_to_json(settings), *columns = mt_schema_ddl(schema);
+    if (!text) {
+        free(columns);
+        return mt_fail(err, MT_REJECT, MT_CLASS_JOB, "save: an option or a name is not UTF-8");
+    }
+    *out = find_outlet(query, text, columns, ordinal);
+    if (!*out)
+        return make_outlet(query, settings, schema, text, columns, ordinal, out, err);
+    free(text), free(columns);
+    return MT_OK;
+}
+
+static enum mt_status recover_outlet(struct mt_query *query, struct outlet *outlet,
+                                     struct mt_error *err)
+{
+    enum mt_status status = MT_OK;
+    if (!outlet->recovered)
+        status = outlet->sink->type->recover(outlet->sink, mt_store_query_id(query->store), err);
+    outlet->recovered = status == MT_OK;
+    return status;
+}
+
+/* The sink of this save: the first to its destination is asked for its identity, and counted by
+ * that. */
+static enum mt_status sink_of_save(struct mt_query *query, const struct mt_sink_settings *settings,
+                                   const struct ArrowSchema *schema, struct outlet **out,
+                                   struct mt_error *err)
+{
+    enum mt_status status = outlet_of(query, settings, schema, 1, out, err);
+    if (status != MT_OK)
+        return status;
+    if (!(*out)->base)
+        (*out)->base = mt_strdup((*out)->sink->identity);
+    char *base = mt_strdup((*out)->base);
+    int64_t before = calls_to(&query->calls, base);
+    if (before > 0 && settings->name)
+        status = mt_fail(err, MT_REJECT, MT_CLASS_JOB,
+                         "a second save is named \"%s\" in this batch: by its name the destination "
+                         "knows what it holds, give each its own",
+                         settings->name);
+    else if (before > 0)
+        status = outlet_of(query, settings, schema, before + 1, out, err);
+    if (status == MT_OK && !(*out)->base)
+        (*out)->base = mt_strdup(base);
+    free(base);
+    return status;
+}
+
+/* ---- the same again? */
+
+enum mt_status calls_refuse(const struct mt_calls *calls, struct mt_error *err, const char *words)
+{
+    struct mt_buf held = {0};
+    long long id = (long long)calls->query->plan.id;
+    calls_tell(calls, &held);
+    mt_fail(
+        err, MT_FATAL, MT_CLASS_CHECKPOINT,
+        "%s. Of this batch %s. Run it with what makes the same again; or, once, with "
+        "--finish-with-new-script: the script of today ends the batch, what is stored stays; or "
+        "with --accept-replay %lld: the script that began it goes on, differences are let be",
+        words, held.len ? held.data : "no sink holds anything", id);
+    mt_buf_free(&held);
+    return MT_FATAL;
+}
+
+/* The next line of the record, if this save is what it says. */
+static enum mt_status expect_line(struct mt_calls *calls, const struct outlet *outlet, int64_t rows,
+                                  uint64_t fingerprint, struct call **out, struct mt_error *err)
+{
+    struct call *line = &calls->items[calls->next];
+    char *words = NULL;
+    if (strcmp(line->identity, outlet->sink->identity) != 0)
+        words = mt_format("run again, the script saves to %s where it saved to %s",
+                          outlet->sink->identity, line->identity);
+    else if (line->rows != rows || line->fingerprint != fingerprint)
+        words =
+            mt_format("run again, the script gives %s %" PRId64 " rows where it gave %" PRId64 "%s",
+                      line->identity, rows, line->rows, line->rows == rows ? " others" : "");
+    if (!words) {
+        *out = line;
+        return MT_OK;
+    }
+    enum mt_status status = calls_refuse(calls, err, words);
+    free(words);
+    return status;
+}
+
+static struct call *find_undone(struct mt_calls *calls, const char *identity)
+{
+    for (int64_t i = 0; i < calls->n; i++)
+        if (!calls->items[i].done && strcmp(calls->items[i].identity, identity) == 0)
+            return &calls->items[i];
+    return NULL;
+}
+
+static struct call *add_line(struct mt_calls *calls, const struct outlet *outlet)
+{
+    struct call *call = calls_push(calls);
+    call->identity = mt_strdup(outlet->sink->identity);
+    call->settings = mt_strdup(outlet->settings);
+    call->columns = mt_strdup(outlet->columns);
+    call->ordinal = outlet->ordinal;
+    call->attempt = calls->query->plan.attempt;
+    return call;
+}
+
+/* The line that this save is; *added: it is a new one, which is not in the record. */
+static enum mt_status take_line(struct mt_calls *calls, const struct outlet *outlet, int64_t rows,
+                                uint64_t fingerprint, struct call **out, bool *added,
+                                struct mt_error *err)
+{
+    enum mt_status status = MT_OK;
+    *out = NULL;
+    if (calls->mode == CALLS_REPLAY && calls->next < calls->n)
+        status = expect_line(calls, outlet, rows, fingerprint, out, err);
+    else if (calls->mode == CALLS_ACCEPT)
+        *out = find_undone(calls, outlet->sink->identity);
+    if (status != MT_OK)
+        return status;
+    *added = !*out;
+    if (*added)
+        *out = add_line(calls, outlet);
+    struct call *call = *out;
+    call->memory = outlet->sink->type->exactly_once;
+    call->intent = call->memory && *added;
+    call->rows = rows;
+    call->fingerprint = fingerprint;
+    if (!call->base)
+        call->base = mt_strdup(outlet->base);
+    return MT_OK;
+}
+
+/* ---- the face */
+
+static enum mt_status save(struct mt_query *query, struct outlet *outlet,
+                           const struct mt_batch *rows, struct mt_sink_record *stored,
+                           struct mt_error *err)
+{
+    struct mt_calls *calls = &query->calls;
+    struct call *call;
+    bool added;
+    enum mt_status status = recover_outlet(query, outlet, err);
+    if (status == MT_OK)
+        status = take_line(calls, outlet, rows->array.length, mt_batch_fingerprint(rows), &call,
+                           &added, err);
+    if (status != MT_OK)
+        return status;
+    status = sink_deliver(query, outlet->sink, rows, call, err);
+    if (status == MT_OK) {
+        *stored = call->stored;
+        outlet->used = true;
+        calls->next++;
+    } else if (added) {
+        calls_pop(calls);
+    }
+    return status;
+}
+
+enum mt_status mt_run_save(struct mt_run *run, const struct mt_sink_settings *settings,
+                           const struct mt_batch *rows, struct mt_sink_record *stored,
+                           struct mt_error *err)
+{
+    struct mt_calls *calls = run->calls;
+    struct outlet *outlet;
+    if (calls->doomed != MT_OK) {
+        *err = calls->doom;
+        return calls->doomed;
+    }
+    if (sink_of_save(calls->query, settings, rows->schema, &outlet, err) != MT_OK)
+        return MT_REJECT; /* nothing was touched */
+    enum mt_status status = save(calls->query, outlet, rows, stored, err);
+    if (status == MT_RETRY || status == MT_FATAL) {
+        calls->doomed = status;
+        calls->doom = *err;
+    }
+    return status;
+}
+
+enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status, struct mt_error *err)
+{
+    if (calls->doomed != MT_OK) {
+        if (status == MT_OK || calls->doomed == MT_RETRY)
+            *err = calls->doom;
+        return calls->doomed;
+    }
+    if (calls->mode != CALLS_REPLAY)
+        return status;
+    if (status != MT_OK) {
+        struct mt_error why = *err;
+        return calls_refuse(calls, err, why.text);
+    }
+    if (calls->next >= calls->n)
+        return MT_OK;
+    char *words = mt_format("run again, the script ends before it saves to %s",
+                            calls->items[calls->next].identity);
+    status = calls_refuse(calls, err, words);
+    free(words);
+    return status;
+}
+
+/* Asks a sink of the record. */
+static enum mt_status ask_line(struct mt_query *query, struct call *call, struct mt_error *err)
+{
+    struct mt_sink_settings settings;
+    struct ArrowSchema schema = {0};
+    struct outlet *outlet;
+    json_t *json;
+    enum mt_status status = settings_from_json(call, &json, &settings, err);
+    if (status == MT_OK)
+        status = mt_schema_parse(call->columns, &schema, err);
+    if (status == MT_OK)
+        status = outlet_of(query, &settings, &schema, call->ordinal, &outlet, err);
+    mt_schema_release(&schema);
+    mt_pairs_free(&settings.options), mt_pairs_free(&settings.partition_by);
+    json_decref(json);
+    if (status != MT_OK)
+        return mt_fail_within(err, MT_FATAL, "asking %s whether it holds it: ", call->identity);
+    call->memory = outlet->sink->type->exactly_once;
+    if (!call->memory)
+        return MT_OK;
+    status = recover_outlet(query, outlet, err);
+    return status == MT_OK ? sink_ask(query, outlet->sink, call, err) : status;
+}
+
+enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error *err)
+{
+    enum mt_status status = MT_OK;
+    *held = 0;
+    for (int64_t i = 0; status == MT_OK && i < calls->n; i++) {
+        status = ask_line(calls->query, &calls->items[i], err);
+        *held += calls->items[i].held;
+    }
+    return status;
+}
