@@ -70,11 +70,85 @@ describe("decimals", function()
     assert.matches('"x" is not a decimal', support.error_of(function() return decimal "1" == "x" end))
   end)
 
-  it("print exactly and say that arithmetic comes later", function()
+  it("print exactly", function()
     assert.equal("-12345678901234567890.12", tostring(decimal "-12345678901234567890.12"))
     assert.equal("is 1.50", "is " .. decimal "1.50")
-    assert.matches("arithmetic with decimals is not here yet",
-      support.error_of(function() return decimal "1" + 1 end))
+  end)
+
+  it("add, subtract and multiply exactly, with their like, whole numbers, int64 and text", function()
+    assert.equal("0.30", tostring(decimal "0.10" + decimal "0.2"))
+    assert.equal("2.50", tostring(decimal "1.50" + 1))
+    assert.equal("2.50", tostring(1 + decimal "1.50"))
+    assert.equal("-0.50", tostring(1 - decimal "1.50"))
+    assert.equal("9007199254740994.50", tostring(decimal "1.50" + 9007199254740993LL))
+    assert.equal("9007199254740994.50", tostring(9007199254740993LL + decimal "1.50"))
+    assert.equal("1.60", tostring("0.1" + decimal "1.50"))
+    assert.equal("3.7500", tostring(decimal "1.50" * decimal "2.50"))
+    assert.equal("-1.50", tostring(-decimal "1.50"))
+    assert.equal("0.00", tostring(-decimal "0.00"))
+    assert.equal("-4.50", tostring(decimal "1.50" * -3))
+  end)
+
+  it("divide; what does not end is rounded half up at the 18th digit", function()
+    assert.equal("2.50", tostring(decimal "10.00" / 4))
+    assert.equal("3.333333333333333333", tostring(decimal "10.00" / 3))
+    assert.equal("6.666666666666666667", tostring(decimal "20" / 3))
+    assert.equal("-0.666666666666666667", tostring(decimal "-2" / 3))
+    assert.equal("0.5", tostring(1 / decimal "2.0"))
+    assert.equal("100", tostring(decimal "1" / "0.01" / 1 - 0):match "^%d+")
+    assert.matches("1.50 / 0: division by zero", support.error_of(function() return decimal "1.50" / 0 end))
+  end)
+
+  it("round half up to so many digits", function()
+    assert.equal("3.33", tostring((decimal "10.00" / 3):round(2)))
+    assert.equal("0.13", tostring(decimal("0.125"):round(2)))
+    assert.equal("-0.13", tostring(decimal("-0.125"):round(2)))
+    assert.equal("2", tostring(decimal("1.5"):round(0)))
+    assert.equal("1.500", tostring(decimal("1.5"):round(3)))
+    assert.matches("round takes 0 to 38 digits", support.error_of(function() return decimal("1.5"):round(-1) end))
+  end)
+
+  it("of more than 38 digits are errors", function()
+    local most = decimal(("9"):rep(38))
+    assert.matches("has more than 38 digits", support.error_of(function() return most + 1 end))
+    assert.matches("has more than 38 digits", support.error_of(function() return most * 10 end))
+    assert.matches("has more than 38 digits", support.error_of(function() return most + decimal "0.1" end))
+    assert.matches("has more than 38 digits", support.error_of(function() return most / "0.1" end))
+    assert.equal("0.0", tostring(most - most + decimal "0.0"))
+    assert.equal("1" .. ("0"):rep(37), tostring(decimal("1" .. ("0"):rep(36) .. ".0") * 10))
+  end)
+
+  it("say in Lua's words what they are not computed with", function()
+    local problem = support.error_of(function() return decimal "1.5" + 0.5 end)
+    assert.matches('the number 0.5: that may be rounded already; write it as text: "0.5"', problem, 1, true)
+    assert.matches("spec/value_spec.lua:" .. support.line() - 2 .. ":", problem, 1, true)
+    assert.matches("attempt to perform arithmetic on a nil value", support.error_of(function()
+      return decimal "1" + nil
+    end))
+    assert.matches("arithmetic on a table value", support.error_of(function() return {} * decimal "1" end))
+    assert.matches("decimals know %+ %- %* / and comparison", support.error_of(function() return decimal "7" % 2 end))
+  end)
+
+  it("compute as whole numbers do", function()
+    for _ = 1, 3000 do
+      local scale_a, scale_b = math.random(0, 3), math.random(0, 3)
+      local a, b = math.random(-1e6, 1e6), math.random(-1e6, 1e6)
+      local function of(n, scale)
+        local d = decimal(tostring(n))
+        for _ = 1, scale do d = d * "0.1" end
+        return d
+      end
+      local x, y, unit = of(a, scale_a), of(b, scale_b), 10 ^ math.max(scale_a, scale_b)
+      local wide_a, wide_b = a * unit / 10 ^ scale_a, b * unit / 10 ^ scale_b
+      assert.is_true((x + y) * unit == wide_a + wide_b)
+      assert.is_true((x - y) * unit == wide_a - wide_b)
+      assert.is_true(x * y * 10 ^ (scale_a + scale_b) == a * b)
+      if b ~= 0 then
+        local rest = x - x / y * y
+        assert.is_true((rest < 0 and -rest or rest) < "0.000000001")
+      end
+      assert.equal(wide_a < wide_b, x < y)
+    end
   end)
 end)
 

@@ -224,6 +224,19 @@ int32_t mt_decimal_parse(const char *text, int64_t len, int32_t precision, int32
 int32_t mt_decimal_print(const uint64_t unscaled[2], int32_t scale, char *out); /* cap >= 48 */
 /* -1, 0, 1 of a at scale sa against b at scale sb, exactly. */
 int32_t mt_decimal_compare(const uint64_t a[2], int32_t sa, const uint64_t b[2], int32_t sb);
+/* Sum, difference, product and quotient of a at scale sa and b at scale sb, with the scale that the
+ * result has. 0: done. 2: more than 38 digits. 3: division by zero. Exact, but for a
+ * quotient that does not end: it is rounded half up at the 18th digit after the point, or at
+ * the last of sa and sb when they have more, or earlier (not before the 6th) when 38 digits
+ * are reached. */
+int32_t mt_decimal_add(const uint64_t a[2], int32_t sa, const uint64_t b[2], int32_t sb,
+                       uint64_t out[2], int32_t *scale);
+int32_t mt_decimal_subtract(const uint64_t a[2], int32_t sa, const uint64_t b[2], int32_t sb,
+                            uint64_t out[2], int32_t *scale);
+int32_t mt_decimal_multiply(const uint64_t a[2], int32_t sa, const uint64_t b[2], int32_t sb,
+                            uint64_t out[2], int32_t *scale);
+int32_t mt_decimal_divide(const uint64_t a[2], int32_t sa, const uint64_t b[2], int32_t sb,
+                          uint64_t out[2], int32_t *scale);
 /* Shortest text that reads back equal, in Java's form (1.0, 1.0E10, NaN, Infinity). cap >= 40 */
 int32_t mt_double_print(double value, char *out);
 int32_t mt_float_print(float value, char *out);

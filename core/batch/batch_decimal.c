@@ -11,13 +11,11 @@
 
 #include "batch_int.h"
 
-typedef unsigned __int128 wide;
-
 enum { MOST_DIGITS = 38 };
 
-static wide power_of_ten(int n)
+mt_wide mt_power_of_ten(int n)
 {
-    wide p = 1;
+    mt_wide p = 1;
     while (n-- > 0)
         p *= 10;
     return p;
@@ -78,9 +76,9 @@ static bool split(struct mt_text t, struct number *number)
 }
 
 /* The first `keep` digits (zeros where there are no more) rounded by the rest. */
-static wide rounded(const struct number *number, int64_t keep, bool *exact)
+static mt_wide rounded(const struct number *number, int64_t keep, bool *exact)
 {
-    wide value = 0;
+    mt_wide value = 0;
     const char *p = number->digits;
     *exact = true;
     for (int64_t i = 0; i < (keep > number->n ? keep : number->n); i++) {
@@ -90,7 +88,7 @@ static wide rounded(const struct number *number, int64_t keep, bool *exact)
             digit = *p++ - '0';
         }
         if (i < keep)
-            value = value * 10 + (wide)digit;
+            value = value * 10 + (mt_wide)digit;
         else if (digit != 0)
             *exact = false;
         if (i == keep)
@@ -109,17 +107,17 @@ int32_t mt_decimal_parse(const char *text, int64_t len, int32_t precision, int32
     int64_t keep = number.n ? number.point + scale : 0;
     if (keep > MOST_DIGITS)
         return 2;
-    wide value = rounded(&number, keep, &exact);
-    if (value >= power_of_ten(precision))
+    mt_wide value = rounded(&number, keep, &exact);
+    if (value >= mt_power_of_ten(precision))
         return 2;
     value = number.negative ? -value : value;
     memcpy(out, &value, sizeof value);
     return exact ? 0 : 1;
 }
 
-static wide magnitude(const uint64_t unscaled[2], bool *negative)
+mt_wide mt_decimal_magnitude(const uint64_t unscaled[2], bool *negative)
 {
-    wide value;
+    mt_wide value;
     memcpy(&value, unscaled, sizeof value);
     *negative = value >> 127;
     return *negative ? -value : value;
@@ -130,7 +128,7 @@ int32_t mt_decimal_print(const uint64_t unscaled[2], int32_t scale, char *out)
     char backwards[48];
     int n = 0, digits = 0;
     bool negative;
-    wide value = magnitude(unscaled, &negative);
+    mt_wide value = mt_decimal_magnitude(unscaled, &negative);
     do {
         if (digits == scale && scale > 0)
             backwards[n++] = '.';
@@ -147,7 +145,7 @@ int32_t mt_decimal_print(const uint64_t unscaled[2], int32_t scale, char *out)
     return (int32_t)(p - out);
 }
 
-static int compare(wide a, wide b)
+static int compare(mt_wide a, mt_wide b)
 {
     return a < b ? -1 : a > b;
 }
@@ -155,16 +153,16 @@ static int compare(wide a, wide b)
 int32_t mt_decimal_compare(const uint64_t a[2], int32_t sa, const uint64_t b[2], int32_t sb)
 {
     bool a_negative, b_negative;
-    wide x = magnitude(a, &a_negative), y = magnitude(b, &b_negative);
+    mt_wide x = mt_decimal_magnitude(a, &a_negative), y = mt_decimal_magnitude(b, &b_negative);
     if (x == 0 && y == 0)
         return 0;
     if (a_negative != b_negative)
         return a_negative ? -1 : 1;
     /* whole parts first: scaling the numbers themselves could pass 128 bits */
-    wide x_unit = power_of_ten(sa), y_unit = power_of_ten(sb);
+    mt_wide x_unit = mt_power_of_ten(sa), y_unit = mt_power_of_ten(sb);
     int32_t order = compare(x / x_unit, y / y_unit);
     if (order == 0)
-        order = compare(x % x_unit * power_of_ten(sb > sa ? sb - sa : 0),
-                        y % y_unit * power_of_ten(sa > sb ? sa - sb : 0));
+        order = compare(x % x_unit * mt_power_of_ten(sb > sa ? sb - sa : 0),
+                        y % y_unit * mt_power_of_ten(sa > sb ? sa - sb : 0));
     return a_negative ? -order : order;
 }

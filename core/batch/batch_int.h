@@ -23,6 +23,11 @@ static inline bool mt_bit(const void *bits, int64_t i)
     return ((const uint8_t *)bits)[i >> 3] >> (i & 7) & 1;
 }
 
+/* ---- decimals: up to 38 digits in 128 bits */
+typedef unsigned __int128 mt_wide;
+mt_wide mt_power_of_ten(int n);
+mt_wide mt_decimal_magnitude(const uint64_t unscaled[2], bool *negative);
+
 /* ---- the calendar: proleptic Gregorian, year 0 is 1 BC */
 static inline int64_t mt_floor_div(int64_t a, int64_t b) /* b > 0 */
 {

@@ -32,13 +32,13 @@ function M.decimal(digits)
   return C.mt_decimal_parse(digits, #digits, 38, #fraction, d.half) == 0 and d or nil
 end
 
--- A side of a comparison as a decimal; nil when it is not comparable at all. `level`: of the script.
-local function comparable(v, level)
+-- A side of a comparison or sum as a decimal; nil when it cannot be one. `level`: of the script.
+local function as_decimal(v, level)
   local d
   if core.istype(Decimal, v) then return v end
   if type(v) == "number" then
     if v ~= floor(v) or v < -LIMIT or v > LIMIT then
-      error(("a decimal does not compare with the number %s, which may be rounded; write it as text: %q")
+      error(("a decimal and the number %s: that may be rounded already; write it as text: %q")
         :format(text(v), text(v)), level)
     end
     d = M.decimal(format("%d", v))
@@ -50,33 +50,92 @@ local function comparable(v, level)
   return d
 end
 
+-- What an operand is that is no number, for Lua's own words, in which a null column is looked for.
+local function kind_of(v)
+  if v == exact.NULL then return "mt.null" end
+  return type(v) == "nil" and "a nil value" or "a " .. type(v) .. " value"
+end
+
 local function compare(a, b)
-  local x, y = comparable(a, 4), comparable(b, 4)
+  local x, y = as_decimal(a, 4), as_decimal(b, 4)
   if not x or not y then
     local other = b
     if not x then other = a end
-    error(("attempt to compare a decimal with %s"):format(other == nil and "nil" or type(other)), 3)
+    error(("attempt to compare a decimal with %s"):format(type(other) == "nil" and "nil" or kind_of(other)), 3)
   end
   local order = C.mt_decimal_compare(x.half, x.scale, y.half, y.scale)
   return order
 end
 
-local function later()
-  error("arithmetic with decimals is not here yet; compare it, pass it on, or use tostring(value)", 2)
+local scale = core.new "int32_t[1]"
+
+-- A metamethod around one of the core's functions.
+local function operator(compute, sign)
+  return function(a, b)
+    local x, y = as_decimal(a, 3), as_decimal(b, 3)
+    if not x or not y then
+      local other = b
+      if not x then other = a end
+      error(("attempt to perform arithmetic on %s and a decimal"):format(kind_of(other)), 2)
+    end
+    local made = Decimal()
+    local answer = compute(x.half, x.scale, y.half, y.scale, made.half, scale)
+    made.scale = scale[0]
+    if answer == 3 then error(("%s / %s: division by zero"):format(text(x), text(y)), 2) end
+    if answer == 2 then
+      error(("%s %s %s has more than 38 digits"):format(text(x), sign, text(y)), 2)
+    end
+    return made
+  end
+end
+
+-- The same digits with the other sign.
+local function negated(d)
+  local negative = Decimal()
+  negative.half[0] = -d.half[0]
+  negative.half[1] = -d.half[1] - (d.half[0] ~= 0 and 1 or 0)
+  negative.scale = d.scale
+  return negative
+end
+
+local function unknown(a, b)
+  local shown = text(a) .. " and " .. text(b)
+  error(("%s: decimals know + - * / and comparison"):format(shown), 2)
+end
+
+local methods = {}
+
+--- Rounded half up (away from zero) to so many digits after the point; more digits are zeros.
+---@param digits integer
+---@return mt.Decimal
+function methods:round(digits)
+  if type(digits) ~= "number" or digits ~= floor(digits) or digits < 0 or digits > 38 then
+    error(("round takes 0 to 38 digits after the point, not %s"):format(text(digits)), 2)
+  end
+  local made, shown = Decimal(), decimal_text(self)
+  made.scale = digits
+  if C.mt_decimal_parse(shown, #shown, 38, digits, made.half) > 1 then
+    error(("%s with %d digits after the point has more than 38 digits"):format(shown, digits), 2)
+  end
+  return made
 end
 
 core.metatype(Decimal, {
+  __index = methods,
   __tostring = decimal_text,
   __concat = function(a, b) return text(a) .. text(b) end,
   __eq = function(a, b)
-    local x, y = comparable(a, 3), comparable(b, 3)
+    local x, y = as_decimal(a, 3), as_decimal(b, 3)
     -- `x ~= nil` would ask this function again
     return x and y and C.mt_decimal_compare(x.half, x.scale, y.half, y.scale) == 0 or false
   end,
   __lt = function(a, b) return compare(a, b) < 0 end,
   __le = function(a, b) return compare(a, b) <= 0 end,
-  __add = later, __sub = later, __mul = later, __div = later, __mod = later, __pow = later,
-  __unm = later,
+  __add = operator(C.mt_decimal_add, "+"),
+  __sub = operator(C.mt_decimal_subtract, "-"),
+  __mul = operator(C.mt_decimal_multiply, "*"),
+  __div = operator(C.mt_decimal_divide, "/"),
+  __unm = negated, __mod = unknown, __pow = unknown,
 })
 M.Decimal = Decimal
 
@@ -100,10 +159,9 @@ end
 ---@return boolean
 function M.is_within(v, limit)
   if C.mt_decimal_compare(v.half, 0, limit, 0) > 0 then return false end
-  local negative = Decimal()
-  negative.half[0] = -limit[0]
-  negative.half[1] = -limit[1] - (limit[0] ~= 0 and 1 or 0)
-  return C.mt_decimal_compare(v.half, 0, negative.half, 0) >= 0
+  local positive = Decimal()
+  positive.half[0], positive.half[1] = limit[0], limit[1]
+  return C.mt_decimal_compare(v.half, 0, negated(positive).half, 0) >= 0
 end
 
 --- As DECIMAL(precision, scale) exactly, or nil and why not.
