@@ -4,6 +4,7 @@ import os
 import re
 import signal
 import socket
+import threading
 
 import pytest
 from confluent_kafka import Producer
@@ -58,6 +59,59 @@ def test_a_broker_that_cannot_be_reached_is_named_with_the_reason_every_five_sec
     for run in runs:
         done = run.stop(5)
         assert done.code == 0 and done.out == "", repr(done)
+
+
+class HangsUp(threading.Thread):
+    """A listener that answers what it does not understand by a TLS alert, as one for TLS does."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
+
+    def run(self):
+        while True:
+            client, _ = self.listener.accept()
+            with client:
+                client.recv(100)
+                client.sendall(bytes.fromhex("15030300020216"))
+
+
+@pytest.mark.parametrize("listener", ["tls", "sasl"])
+def test_a_plain_client_at_a_listener_for_tls_or_a_login_is_told_of_the_protocol(own, work, listener):
+    hangs_up = HangsUp()
+    hangs_up.start()
+    address = hangs_up.address if listener == "tls" else (own.directory / "sasl").read_text().strip()
+    run = work.start(work.job("t", source={"kafka.bootstrap.servers": address}, trigger=None))
+    run.wait_for(lambda r: lines_with(r, address, "Disconnected", "kafka.security.protocol is plaintext", "SASL_SSL"))
+    assert run.stop().code == 0
+
+
+def test_a_group_is_told_to_have_no_effect_once(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["a"])
+    run = work.start(work.job(topic, PLACES, source={"kafka.group.id": "g"}))
+    done = run.finish()
+    assert done.code == 0 and len(lines_with(run, "kafka.group.id", "no effect")) == 1, repr(done)
+
+
+def test_behind_a_backlog_that_was_fetched_a_broker_that_is_away_stays_away(own, work):
+    topic = own.topic()
+    own.produce_values(topic, 0, ["x"] * 40000)
+    slow = PLACES + """:filter(function(row)
+  if row.offset % 100 == 0 then os.execute "sleep 0.1" end
+  return true
+end)"""
+    run = work.start(work.job(topic, slow, kafka=own, trigger=None, source={"maxOffsetsPerTrigger": 100}))
+    run.wait_batches(2)
+    own.stop(kill=True)
+    said = run.wait_for(lambda r: len(found := lines_with(r, "waiting for", own.bootstrap)) >= 3 and found, 40)
+    going = len(run.progress())
+    assert all("refused" in line for line in said[1:]) and not lines_with(run, "going on"), run.err()
+    run.wait_batches(going + 2)
+    own.start()
+    run.wait_for("going on", 40)
+    assert run.stop().code == 0
 
 
 def test_a_broker_that_comes_up_late_is_used(own, work):

@@ -88,7 +88,7 @@ def test_few_file_handles_are_an_error_in_words(work, noise):
     job = work.job(topic, PLACES, source={"maxOffsetsPerTrigger": 32})
     work.run_ok(job, "--max-batches", "2")
     script = work.dir / "job.lua"
-    for handles in range(4, 13, 2):
+    for handles in range(4, 19, 2):
         run = work.command("run", script, "--json", program=["prlimit", f"--nofile={handles}", MOONTIDE])
         done = run.finish(20)
         assert done.code in (JOB, MACHINE) and re.search("open files|file handle", done.err), f"{handles}: {done!r}"

@@ -10,6 +10,8 @@
  * the last complaint is kept and shown in the state and, every five seconds, in the log.
  * A refused login does not pass by waiting: before any broker has answered it ends the
  * start; later it is waited out, since then the settings were good once. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +25,7 @@ static void keep(struct kafka *k, const char *text)
     const char *rest = text[0] == '[' ? strstr(text, "]: ") : NULL;
     pthread_mutex_lock(&k->lock);
     snprintf(k->complaint, sizeof k->complaint, "%s", rest ? rest + 3 : text);
+    k->no_handles |= strstr(text, strerror(EMFILE)) || strstr(text, strerror(ENFILE));
     pthread_mutex_unlock(&k->lock);
 }
 
@@ -73,6 +76,9 @@ enum mt_status kafka_open_meta(struct kafka *k, struct mt_error *err)
 {
     if (k->meta)
         return MT_OK;
+    if (k->has_group)
+        mt_log(MT_WARN, "kafka: option \"kafka.group.id\" has no effect: partitions are read "
+                        "without a consumer group");
     enum mt_status status = open_handle(k, rd_kafka_conf_dup(k->conf), 0, &k->meta, err);
     for (size_t i = 0; status == MT_OK && i < k->n_topics; i++)
         k->topics[i].meta = rd_kafka_topic_new(k->meta, k->topics[i].name, NULL);
@@ -114,15 +120,44 @@ enum mt_status kafka_listen(struct kafka *k, struct mt_error *err)
         rd_kafka_poll(k->meta, 0);
     if (k->data)
         rd_kafka_poll(k->data, 0);
-    if (!k->refused || k->answered)
-        return MT_OK;
     pthread_mutex_lock(&k->lock);
-    mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
-            "kafka: a broker of %s refuses the login: %s; look at kafka.security.protocol and "
-            "kafka.sasl.*",
-            k->brokers, k->complaint);
+    enum mt_status status = MT_OK;
+    if (k->no_handles)
+        status = mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
+                         "kafka: no file handle is left for connections to brokers: %s; raise "
+                         "the limit (ulimit -n)",
+                         k->complaint[0] ? k->complaint : strerror(EMFILE));
+    else if (k->refused && !k->answered)
+        status = mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
+                         "kafka: a broker of %s refuses the login: %s; look at "
+                         "kafka.security.protocol and kafka.sasl.*",
+                         k->brokers, k->complaint);
     pthread_mutex_unlock(&k->lock);
-    return MT_FATAL;
+    return status;
+}
+
+/* Without a handle for its pipes the client says nothing at all: requests time out. */
+static bool handles_are_out(const struct kafka *k)
+{
+    int one = fcntl(k->base.wake_fd, F_DUPFD_CLOEXEC, 0);
+    if (one < 0)
+        return errno == EMFILE || errno == ENFILE;
+    close(one);
+    return false;
+}
+
+/* A listener for TLS or SASL hangs up on a client that speaks without. */
+static char *hint(const struct kafka *k)
+{
+    char protocol[30] = "";
+    size_t size = sizeof protocol;
+    if (k->answered || !strstr(k->complaint, "Disconnected"))
+        return mt_strdup("");
+    rd_kafka_conf_get(k->conf, "security.protocol", protocol, &size);
+    return mt_format(
+        "; kafka.security.protocol is %s: is that what the listener speaks, or does it "
+        "want SSL, SASL_PLAINTEXT or SASL_SSL?",
+        protocol);
 }
 
 enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...)
@@ -133,8 +168,11 @@ enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...)
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     pthread_mutex_lock(&k->lock);
-    char *text = mt_format("%s%s%s", what, k->complaint[0] ? ": " : "", k->complaint);
+    k->no_handles |= handles_are_out(k); /* kafka_listen tells it */
+    char *more = hint(k);
+    char *text = mt_format("%s%s%s%s", what, k->complaint[0] ? ": " : "", k->complaint, more);
     pthread_mutex_unlock(&k->lock);
+    free(more);
     snprintf(k->base.state, sizeof k->base.state, "%s", text);
     if (now_ms - k->said_ms >=
         KAFKA_REFRESH_MS) { /* also when what was fetched before still flows */

@@ -312,8 +312,9 @@ enum mt_status kafka_fill_run(struct kafka *k, int64_t now_ms, struct mt_error *
         enum mt_status status = take(k, p, &moved, err);
         if (moved) {
             k->fill.moved_ms = now_ms;
-            k->starved = k->down = false;
-            kafka_go_on(k);
+            k->starved = false;
+            if (!k->down) /* else it was fetched before: only an answer says that they are back */
+                kafka_go_on(k);
         }
         if (status == MT_OK && !p->cut && !is_done(k, p))
             status = leave_or_wait(k, p, now_ms, err);

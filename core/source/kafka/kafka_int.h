@@ -95,6 +95,7 @@ struct kafka {
     char *brokers, *subscribe, *assign, *starting_offsets;
     int64_t max_offsets, max_bytes;
     bool fail_on_loss, include_headers;
+    bool has_group;           /* kafka.group.id was given: to be told when the client is made */
     struct mt_pairs settings; /* kafka.* */
 
     /* as declared */
@@ -110,6 +111,7 @@ struct kafka {
     pthread_mutex_t lock;        /* over complaint, which library threads write */
     char complaint[512];
     bool refused;    /* a login was refused */
+    bool no_handles; /* no file handle was left for a connection */
     bool answered;   /* some broker answered once */
     bool down;       /* all brokers are down, as far as is known */
     bool waiting;    /* the source waits, and the log said so */
@@ -147,7 +149,7 @@ enum mt_status kafka_open_meta(struct kafka *k, struct mt_error *err) MT_NODISCA
 enum mt_status kafka_open_data(struct kafka *k, size_t n_partitions,
                                struct mt_error *err) MT_NODISCARD;
 /* Takes wake-ups and complaints off both handles. FATAL when a broker refused the login
- * before any ever answered. */
+ * before any ever answered, and when no file handle was left for a connection. */
 enum mt_status kafka_listen(struct kafka *k, struct mt_error *err) MT_NODISCARD;
 /* Sets state and again_ms and tells the log, not more than once in 5 s. Returns RETRY. */
 enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...) MT_PRINTF(3, 4);

@@ -211,8 +211,7 @@ static enum mt_status set_given(struct kafka *k, const char *key, const char *va
                                 struct mt_error *err)
 {
     if (strcmp(key, "group.id") == 0) {
-        mt_log(MT_WARN, "kafka: option \"kafka.group.id\" has no effect: partitions are read "
-                        "without a consumer group");
+        k->has_group = true; /* not told here: options are read several times for one source */
         return MT_OK;
     }
     if (strcmp(key, "sasl.jaas.config") == 0)
