@@ -94,7 +94,7 @@ char *mt_schema_type_name(const struct ArrowSchema *field);
 /* Fields are public: the JSON reader and generated Lua loops write them directly, after
  * a reserve. Offsets has length+1 entries; validity is NULL until the first null. Past
  * `length`, bits of validity are 1 and bits of BOOLEAN values are 0: a value that is
- * there leaves validity alone; who takes rows back restores these bits. */
+ * there leaves validity alone; who takes rows back (mt_column_cut) restores these bits. */
 struct mt_column {
     enum mt_type type;
     int32_t precision, scale; /* DECIMAL */
@@ -126,6 +126,9 @@ enum mt_status mt_column_add_double(struct mt_column *column, double value,
                                     struct mt_error *err) MT_NODISCARD; /* FLOAT, DOUBLE */
 enum mt_status mt_column_add_decimal(struct mt_column *column, const uint64_t unscaled[2],
                                      struct mt_error *err) MT_NODISCARD;
+/* Takes back rows from `length` on, and what stands in the children behind the last row
+ * that stays: all of a row that was begun and not closed. */
+void mt_column_cut(struct mt_column *column, int64_t length);
 /* Closes one list (ARRAY, MAP) or struct (STRUCT) row over children already added. */
 enum mt_status mt_column_close_row(struct mt_column *column, struct mt_error *err) MT_NODISCARD;
 /* Appends rows [first, first + n) of an array of the column's type. */
@@ -169,6 +172,9 @@ enum mt_status mt_batch_gather(const struct mt_batch *batch, const int32_t *rows
 /* Columns picks[i] of batch (shared, not copied) under another schema of n columns. */
 void mt_batch_select(struct mt_batch *batch, const int32_t *picks, int64_t n,
                      const struct ArrowSchema *schema, struct mt_batch *out);
+/* The column that a path of child numbers leads to through STRUCTs, shared, with the rows of
+ * the batch; null where a STRUCT on the way is. */
+void mt_batch_field(struct mt_batch *batch, const int32_t *path, int64_t n, struct ArrowArray *out);
 /* Takes over columns (moved) as a batch with the same rows, origin and coords as `like`. */
 void mt_batch_like(struct mt_batch *like, struct ArrowArray *columns, int64_t n,
                    const struct ArrowSchema *schema, struct mt_batch *out);

@@ -20,6 +20,7 @@ struct body {
     _Atomic int64_t refs;
     const void *buffers[MOST_BUFFERS]; /* malloc'ed; unused when foreign is there */
     struct ArrowArray foreign;         /* another producer's node, its children moved out */
+    struct body *base;                 /* whose buffers [1] and [2] are; else NULL */
 };
 
 static void unref(struct body *body)
@@ -29,8 +30,10 @@ static void unref(struct body *body)
     if (body->foreign.release)
         body->foreign.release(&body->foreign);
     else
-        for (int i = 0; i < MOST_BUFFERS; i++)
+        for (int i = 0; i < (body->base ? 1 : MOST_BUFFERS); i++)
             free((void *)body->buffers[i]);
+    if (body->base)
+        unref(body->base);
     free(body);
 }
 
@@ -114,4 +117,16 @@ void mt_array_share(struct ArrowArray *src, struct ArrowArray *out)
     out->children = new_children(src->n_children);
     for (int64_t i = 0; i < src->n_children; i++)
         mt_array_share(src->children[i], out->children[i]);
+}
+
+void mt_array_hide(struct ArrowArray *view, uint8_t *bits, int64_t null_count)
+{
+    struct body *body = mt_alloc(sizeof *body);
+    body->refs = 1;
+    body->base = view->private_data; /* the view's reference goes over to the new body */
+    memcpy(body->buffers, view->buffers, (size_t)view->n_buffers * sizeof *view->buffers);
+    body->buffers[0] = bits;
+    view->buffers = body->buffers;
+    view->private_data = body;
+    view->null_count = null_count;
 }

@@ -218,6 +218,31 @@ enum mt_status mt_column_close_row(struct mt_column *column, struct mt_error *er
     return MT_OK;
 }
 
+/* ---- taking back */
+
+/* Bits past the end: valid, false. */
+static void restore_bits(struct mt_column *column, int64_t row)
+{
+    uint8_t bit = (uint8_t)(1u << (row & 7));
+    if (column->validity && !(column->validity[row >> 3] & bit)) {
+        column->validity[row >> 3] |= bit;
+        column->null_count--;
+    }
+    if (column->type == MT_BOOLEAN)
+        column->values[row >> 3] &= (uint8_t)~bit;
+}
+
+void mt_column_cut(struct mt_column *column, int64_t length)
+{
+    for (; column->length > length; column->length--)
+        restore_bits(column, column->length - 1);
+    int64_t inside = column->offsets ? column->offsets[column->length] : 0;
+    if (is_text(column->type))
+        column->values_len = inside;
+    for (int64_t i = 0; i < column->n_children; i++)
+        mt_column_cut(&column->children[i], column->type == MT_STRUCT ? length : inside);
+}
+
 /* ---- done */
 
 void mt_column_finish(struct mt_column *column, struct ArrowArray *out)

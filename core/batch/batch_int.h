@@ -16,6 +16,9 @@ void mt_schema_make(const char *format, const char *name, bool nullable, int64_t
  * no other may be) and moves children into it. */
 void mt_array_make(int64_t length, int64_t null_count, void *const *buffers, int64_t n_buffers,
                    struct ArrowArray *children, int64_t n_children, struct ArrowArray *out);
+/* Gives a view of its own (mt_array_share) other validity: bits (malloc'ed, taken) of the
+ * rows from `offset` on. */
+void mt_array_hide(struct ArrowArray *view, uint8_t *bits, int64_t null_count);
 /* Bytes of one value of a fixed width type; 0 for BOOLEAN and all others. */
 size_t mt_type_width(enum mt_type type);
 static inline bool mt_bit(const void *bits, int64_t i)

@@ -139,18 +139,16 @@ function make.withColumn(step, schema, out)
   end
 end
 
--- A field of a STRUCT is taken as it stands: where the STRUCT is null, so are its fields.
-local function share_path(batch, path, into)
-  local array = batch.array.children[path[1].index]
-  for i = 2, #path do array = array.children[path[i].index] end
-  C.mt_array_share(array, into)
-end
-
 function make.select(step, schema, out)
-  local paths = step:paths(schema)
+  local paths, lengths = {}, {}
+  for i, path in ipairs(step:paths(schema)) do
+    local numbers = {}
+    for k, field in ipairs(path) do numbers[k] = field.index end
+    paths[i], lengths[i] = picks_of(numbers), #path
+  end
   return function(batch)
     local arrays = core.new("struct ArrowArray[?]", #paths)
-    for i, path in ipairs(paths) do share_path(batch, path, arrays + (i - 1)) end
+    for i, path in ipairs(paths) do C.mt_batch_field(batch, path, lengths[i], arrays + (i - 1)) end
     return with_columns(batch, arrays, out)
   end
 end
