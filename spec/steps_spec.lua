@@ -326,8 +326,30 @@ describe("fromJson", function()
       support.error_of(support.run, frame, texts("{", '{"a":1}', '{"a":3}')), 1, true)
   end)
 
-  it("refuses nested types where they are declared", function()
-    local problem = support.error_of(function() stream_of_json():fromJson("value", "a ARRAY<INT>") end)
-    assert.matches("steps_spec.lua:" .. support.line() - 1 .. ": fromJson: .*a.*not here yet", problem)
+  it("reads nested types, and opens what is in them", function()
+    local ddl = "n INT, s STRUCT<a: ARRAY<STRUCT<x: INT>>, t: STRUCT<y: DOUBLE>>, m MAP<STRING, BIGINT>"
+    local seen = {}
+    local frame = stream_of_json():fromJson("value", ddl, { as = "d" })
+      :select("d.n", "d.s", "d.s.t.y", "d.m"):filter(function(row)
+        seen[#seen + 1] = { row.n, row.s and row.s.a and row.s.a[1] and row.s.a[1].x, row.y, row.m and row.m.k }
+        return true
+      end):select("n", "y")
+    local rows = support.run(frame, texts(
+      '{"n":1,"s":{"a":[{"x":7},null],"t":{"y":0.5}},"m":{"k":9}}', "", '{"n":2,"s":{"t":null}}', '{"n":3,"s":[]}'))
+    assert.same({ { n = 1, y = 0.5 }, {}, { n = 2 }, { n = 3 } }, rows)
+    assert.same({ { 1, 7, 0.5, 9 }, {}, { 2 }, { 3 } }, seen)
+  end)
+
+  it("opens every field of a STRUCT with .*", function()
+    local frame = stream_of_json():fromJson("value", "s STRUCT<a: INT, b: STRING>, c INT", { as = "d" })
+      :select("d.s.*", "d.c")
+    assert.same({ { a = 1, b = "x", c = 2 }, { c = 3 }, {} }, (support.run(frame,
+      texts('{"s":{"a":1,"b":"x"},"c":2}', '{"c":3}', " "))))
+  end)
+
+  it("refuses a MAP whose keys are no STRING where it is declared", function()
+    local problem = support.error_of(function() stream_of_json():fromJson("value", "m MAP<INT, INT>") end)
+    assert.matches("steps_spec.lua:" .. support.line() - 1
+      .. ': fromJson: field "m" is MAP<INT, INT>, but JSON has only STRING as the key type of a MAP', problem, 1, true)
   end)
 end)

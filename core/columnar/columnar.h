@@ -21,7 +21,7 @@ struct mt_json_reader;
 
 /* A reader for rows of schema (borrowed, must outlive it). corrupt: name of the
  * STRING column of schema that takes the raw text of a malformed record, or NULL.
- * REJECT for nested types ("not here yet") and for a corrupt column of another type. */
+ * REJECT for a MAP whose keys are no STRING and for a corrupt column of another type. */
 enum mt_status mt_json_reader_new(const struct ArrowSchema *schema, enum mt_json_mode mode,
                                   const char *corrupt, struct mt_json_reader **out,
                                   struct mt_error *err) MT_NODISCARD;

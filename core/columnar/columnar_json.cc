@@ -3,10 +3,8 @@
  * columnar_json.cc - a column of JSON texts to the columns of a schema, as Spark's
  * from_json does it.
  *
- * Records of a stream look alike, so the reader remembers which key stood at which
- * place of the last records and what it meant, known field or not; a key that differs
- * is looked up. Values go straight into the columns; what a record has written is taken
- * back when it turns out to be malformed further on. */
+ * Values go straight into the columns; what a record has written is taken back when it
+ * turns out to be malformed further on. */
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -15,140 +13,22 @@
 
 /* ---- one record */
 
-static inline uint64_t word(const char *p)
-{
-    uint64_t value;
-    memcpy(&value, p, sizeof value);
-    return value;
-}
-
-/* Whether the key at text, which a quote opened, is the slot's. Both are padded: keys
- * are short, a word or two and no call. */
-static inline bool is_key(const json_slot *slot, const char *text)
-{
-    const char *key = slot->key;
-    uint32_t len = slot->len + 1; /* and the closing quote, which the slot has too */
-    for (; len > 8; len -= 8, key += 8, text += 8)
-        if (word(key) != word(text))
-            return false;
-    return (word(key) ^ word(text)) << (64 - 8 * len) == 0;
-}
-
-/* Looks the key up and, if it is written plainly, remembers it. False: a bad escape. */
-static bool find_field(struct mt_json_reader *reader, const json_record &record, uint32_t i,
-                       json_slot *slot, int32_t *field)
-{
-    std::string_view key;
-    if (!mt_json_text(reader, record, i, &key))
-        return false;
-    auto found = reader->fields.find(key);
-    *field = found == reader->fields.end() ? -1 : found->second;
-    if (key.size() < sizeof slot->key && key.data() != reader->unescaped.data) {
-        memcpy(slot->key, key.data(), key.size() + 1);
-        slot->len = (uint32_t)key.size();
-        slot->field = *field;
-    }
-    return true;
-}
-
-static json_verdict broken(struct mt_json_reader *reader, int64_t where, const char *why)
-{
-    reader->where = where;
-    reader->why = why;
-    return JSON_BROKEN;
-}
-
-/* A value at token *i that no column takes, or takes as the text that it is. */
-[[gnu::noinline]] static json_verdict read_nested(struct mt_json_reader *reader,
-                                                  const json_record &record, uint32_t *i,
-                                                  struct mt_column *column)
-{
-    bool wanted = column && column->type == MT_STRING;
-    struct mt_buf *text = wanted ? &reader->compact : nullptr;
-    reader->compact.len = 0;
-    reader->why = "expected other JSON";
-    if (!mt_json_walk(reader, record, i, 1, text) || *i >= record.n)
-        return broken(reader, record.at[*i], reader->why);
-    if (wanted)
-        return mt_json_put_text(reader, column, {text->data, text->len});
-    return column ? JSON_WRONG : JSON_FINE;
-}
-
-/* The string at token i, when no escape is in it and no blank behind it. */
-static inline bool plain_string(const json_record &record, uint32_t i, std::string_view *out)
-{
-    const char *start = record.text + record.at[i] + 1, *end = record.text + record.at[i + 1] - 1;
-    *out = {start, (size_t)(end - start)};
-    return !record.escapes && *end == '"' && end >= start;
-}
-
-/* The value at token *i into the column. */
-static inline json_verdict read_value(struct mt_json_reader *reader, const json_record &record,
-                                      uint32_t *i, struct mt_column *column)
-{
-    char byte = record.text[record.at[*i]];
-    if (byte == '"') {
-        std::string_view text;
-        if (!plain_string(record, *i, &text) && !mt_json_text(reader, record, *i, &text))
-            return broken(reader, record.at[*i], "a bad escape in the string");
-        ++*i;
-        return mt_json_put_string(reader, column, text);
-    }
-    if (byte == '{' || byte == '[')
-        return read_nested(reader, record, i, column);
-    std::string_view token = record.token(*i);
-    json_number number;
-    if (mt_json_number(token, &number)) {
-        ++*i;
-        return mt_json_put_number(reader, column, token, number);
-    }
-    if (token != "true" && token != "false" && token != "null")
-        return broken(reader, record.at[*i], "expected a value");
-    ++*i;
-    return mt_json_put_word(reader, column, token);
-}
-
-/* The members of the root, whose last token is a brace: no step here passes it unseen. */
-static json_verdict read_members(struct mt_json_reader *reader, const json_record &record,
-                                 uint32_t *i)
-{
-    json_verdict all = JSON_FINE;
-    for (json_slot *slot = reader->slots;; slot += slot < reader->slots + JSON_SLOTS - 1) {
-        const char *key = record.text + record.at[*i];
-        if (*key != '"' || record.text[record.at[*i + 1]] != ':')
-            return broken(reader, record.at[*i], "expected a key and a colon");
-        int32_t field = slot->field;
-        if (!is_key(slot, key + 1) && !find_field(reader, record, *i, slot, &field))
-            return broken(reader, record.at[*i], "a bad escape in the key");
-        *i += 2;
-        json_verdict one = field < 0 ? read_nested(reader, record, i, nullptr)
-                                     : read_value(reader, record, i, &reader->root.children[field]);
-        if (one >= JSON_BROKEN)
-            return one;
-        if (one == JSON_WRONG && all == JSON_FINE) {
-            all = JSON_WRONG;
-            reader->wrong = field;
-        }
-        if (record.text[record.at[*i]] != ',')
-            return all;
-        ++*i;
-    }
-}
-
 static json_verdict read_tokens(struct mt_json_reader *reader, const json_record &record)
 {
     uint32_t i = 1, last = record.n - 1;
     if (record.byte(0) != '{')
-        return broken(reader, record.at[0], "expected an opening brace");
+        return mt_json_broken(reader, record.at[0], "expected an opening brace");
     if (last == 0 || record.byte(last) != '}')
-        return broken(reader, record.at[record.n], "expected a closing brace");
-    json_verdict all = i == last ? JSON_FINE : read_members(reader, record, &i);
+        return mt_json_broken(reader, record.at[record.n], "expected a closing brace");
+    json_verdict all = JSON_FINE;
+    if (i < last)
+        all = mt_json_members(reader, reader->fields, record, &i, &reader->root, 1);
     if (all >= JSON_BROKEN)
         return all;
     if (record.byte(i) != '}')
-        return broken(reader, record.at[i], "expected a comma or a closing brace");
+        return mt_json_broken(reader, record.at[i], "expected a comma or a closing brace");
     if (i != last)
-        return broken(reader, record.at[i + 1], "text behind the object");
+        return mt_json_broken(reader, record.at[i + 1], "text behind the object");
     return all;
 }
 
@@ -157,13 +37,13 @@ static json_verdict not_tokens(struct mt_json_reader *reader, sj::error_code cod
 {
     switch (code) {
     case sj::UTF8_ERROR:
-        return broken(reader, -1, "bytes that are not UTF-8");
+        return mt_json_broken(reader, -1, "bytes that are not UTF-8");
     case sj::UNESCAPED_CHARS:
-        return broken(reader, -1, "a bare control character in a string");
+        return mt_json_broken(reader, -1, "a bare control character in a string");
     case sj::UNCLOSED_STRING:
-        return broken(reader, -1, "a string without end");
+        return mt_json_broken(reader, -1, "a string without end");
     default:
-        return broken(reader, -1, sj::error_message(code));
+        return mt_json_broken(reader, -1, sj::error_message(code));
     }
 }
 
@@ -171,6 +51,8 @@ static json_verdict not_tokens(struct mt_json_reader *reader, sj::error_code cod
 static json_verdict read_record(struct mt_json_reader *reader, std::string_view text)
 {
     sj::dom::parser *parser = &reader->parser;
+    reader->row = reader->root.length;
+    reader->wrong = nullptr;
     if (text.size() > parser->capacity()) {
         size_t capacity = std::max(text.size(), parser->capacity() * 2);
         if (parser->allocate(capacity) != sj::SUCCESS)
@@ -187,25 +69,14 @@ static json_verdict read_record(struct mt_json_reader *reader, std::string_view 
 
 /* ---- rows */
 
-static enum mt_status fill_with_nulls(struct mt_json_reader *reader)
+static enum mt_status close_row(struct mt_json_reader *reader)
 {
-    struct mt_column *root = &reader->root;
-    for (int64_t i = 0; i < root->n_children; i++) {
-        struct mt_column *column = &root->children[i];
-        if (column->length > root->length)
-            continue;
-        enum mt_status status = mt_column_add_null(column, reader->err);
-        if (status != MT_OK)
-            return status;
-    }
-    root->length++;
-    return MT_OK;
+    return mt_json_close_struct(reader, &reader->root) ? MT_OK : MT_REJECT;
 }
 
 static void unwind_row(struct mt_json_reader *reader)
 {
-    for (int64_t i = 0; i < reader->root.n_children; i++)
-        mt_json_unwind(reader, &reader->root.children[i]);
+    mt_column_cut(&reader->root, reader->root.length);
 }
 
 /* Length of the UTF-8 character at the start of text, 0: none. */
@@ -240,21 +111,20 @@ static enum mt_status keep_malformed(struct mt_json_reader *reader, std::string_
     if (reader->corrupt >= 0 && mt_json_put_text(reader, &reader->root.children[reader->corrupt],
                                                  as_utf8(reader, text)) != JSON_FINE)
         return MT_REJECT;
-    return fill_with_nulls(reader);
+    return close_row(reader);
 }
 
 /* FAILFAST: the words for a malformed record. */
 static enum mt_status refuse(struct mt_json_reader *reader, const struct mt_batch *in, int64_t row,
                              std::string_view text, json_verdict verdict)
 {
-    char where[300], quoted[800], what[200];
+    char where[300], quoted[800], what[240];
     mt_batch_where(in, row, where, sizeof where);
     mt_quote(text.data(), text.size(), quoted, sizeof quoted);
-    if (verdict == JSON_WRONG) {
-        const struct ArrowSchema *field = reader->schema->children[reader->wrong];
-        char *type = mt_schema_type_name(field);
-        snprintf(what, sizeof what, "the value of field \"%.100s\" does not fit %s", field->name,
-                 type);
+    if (verdict == JSON_PARTIAL) {
+        char *type = mt_schema_type_name(reader->wrong->schema);
+        snprintf(what, sizeof what, "the value of field \"%.100s\" does not fit %.80s",
+                 reader->wrong->path.c_str(), type);
         mt_free(type);
     } else if (reader->where >= 0) {
         snprintf(what, sizeof what, "it is not one JSON object: %s at byte %lld", reader->why,
@@ -319,7 +189,7 @@ static enum mt_status read_row(struct mt_json_reader *reader, const struct mt_ba
     json_verdict verdict = read_record(reader, text);
     out->malformed += verdict != JSON_FINE;
     if (verdict == JSON_FINE)
-        return fill_with_nulls(reader);
+        return close_row(reader);
     if (verdict == JSON_STOP)
         return MT_REJECT;
     if (reader->mode == MT_JSON_FAILFAST)
@@ -334,15 +204,13 @@ static enum mt_status read_rows(struct mt_json_reader *reader, const struct mt_b
                                 struct mt_json_result *out)
 {
     struct mt_column *root = &reader->root;
-    enum mt_status status = mt_column_reserve(root, all.n, 0, reader->err);
-    for (int64_t i = 0; i < root->n_children && status == MT_OK; i++)
-        status = mt_column_reserve(&root->children[i], all.n, all.n, reader->err);
-    if (status != MT_OK)
-        return status;
+    if (!mt_json_room(reader, root, all.n))
+        return MT_REJECT;
     for (int64_t row = 0; row < all.n; row++) {
         int64_t before = root->length;
         bool null = mt_array_is_null(array, in->array.offset + row) || is_blank(all.at(row));
-        status = null ? mt_column_add_null(root, reader->err) : read_row(reader, in, all, row, out);
+        enum mt_status status =
+            null ? mt_column_add_null(root, reader->err) : read_row(reader, in, all, row, out);
         if (status != MT_OK)
             return status;
         if (out->kept && root->length > before)
@@ -383,23 +251,44 @@ MT_FACE void mt_json_result_clear(struct mt_json_result *result)
 
 /* ---- the reader */
 
-static enum mt_status check_fields(struct mt_json_reader *reader, struct mt_error *err)
+/* Keys of a JSON object are text. */
+static enum mt_status check_map(const json_field &map, struct mt_error *err)
 {
-    for (int64_t i = 0; i < reader->schema->n_children; i++) {
-        const struct ArrowSchema *field = reader->schema->children[i];
-        if (field->n_children > 0) {
-            char *type = mt_schema_type_name(field);
-            mt_fail(err, MT_REJECT, MT_CLASS_JOB,
-                    "fromJson: column \"%s\" is %s: nested types are not here yet; STRING takes "
-                    "such a value as its JSON text",
-                    field->name, type);
-            mt_free(type);
-            return MT_REJECT;
-        }
-        if (i != reader->corrupt)
-            reader->fields.emplace(field->name, (int32_t)i);
+    if (mt_schema_type(map.children[0].children[0].schema) == MT_STRING)
+        return MT_OK;
+    char *type = mt_schema_type_name(map.schema);
+    mt_fail(err, MT_REJECT, MT_CLASS_JOB,
+            "fromJson: field \"%s\" is %s, but JSON has only STRING as the key type of a MAP",
+            map.path.c_str(), type);
+    mt_free(type);
+    return MT_REJECT;
+}
+
+static enum mt_status set_up_field(json_field *field, struct mt_error *err)
+{
+    enum mt_type type = mt_schema_type(field->schema);
+    field->children.resize((size_t)field->schema->n_children);
+    for (size_t i = 0; i < field->children.size(); i++) {
+        json_field *child = &field->children[i];
+        child->schema = field->schema->children[i];
+        child->path = field->path + (field->path.empty() ? "" : ".") + child->schema->name;
+        field->names.emplace(child->schema->name, (int32_t)i);
+        enum mt_status status = set_up_field(child, err);
+        if (status != MT_OK)
+            return status;
     }
-    return MT_OK;
+    if (type == MT_STRUCT)
+        field->slots = std::make_unique<json_slot[]>(JSON_SLOTS);
+    return type == MT_MAP ? check_map(*field, err) : MT_OK;
+}
+
+static enum mt_status set_up_fields(struct mt_json_reader *reader, struct mt_error *err)
+{
+    reader->fields.schema = reader->schema;
+    enum mt_status status = set_up_field(&reader->fields, err);
+    if (reader->corrupt >= 0)
+        reader->fields.names.erase(reader->schema->children[reader->corrupt]->name);
+    return status;
 }
 
 static enum mt_status find_corrupt(struct mt_json_reader *reader, const char *name,
@@ -434,7 +323,7 @@ MT_FACE enum mt_status mt_json_reader_new(const struct ArrowSchema *schema, enum
         reader->mode = mode;
         enum mt_status status = find_corrupt(reader, corrupt, err);
         if (status == MT_OK)
-            status = check_fields(reader, err);
+            status = set_up_fields(reader, err);
         if (status == MT_OK)
             *out = reader;
         else

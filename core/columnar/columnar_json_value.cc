@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * columnar_json_value.cc - one JSON value into one column, by Spark's from_json table of
- * which token each type takes. Columns are written in place: room for the rows is there
- * before the first record, and only text looks for more. */
+ * which token each type takes. Columns are written in place: room for the row is there
+ * before, and only text looks for more. */
 #include <cfloat>
 #include <charconv>
 #include <cmath>
@@ -11,28 +11,11 @@
 
 #include "columnar_json_int.h"
 
-void mt_json_unwind(struct mt_json_reader *reader, struct mt_column *column)
-{
-    int64_t row = reader->root.length;
-    if (column->length == row)
-        return;
-    auto bit = (uint8_t)(1 << (row & 7)); /* bits past the end: valid, false */
-    if (column->validity && !(column->validity[row >> 3] & bit)) {
-        column->validity[row >> 3] |= bit;
-        column->null_count--;
-    }
-    if (column->type == MT_BOOLEAN)
-        column->values[row >> 3] &= (uint8_t)~bit;
-    if (column->offsets)
-        column->values_len = column->offsets[row];
-    column->length = row;
-}
-
-/* Makes room for the value of the running row: of equal keys the last counts. */
+/* Makes room for the running value: of equal keys the last counts. */
 static inline void replace(struct mt_json_reader *reader, struct mt_column *column)
 {
-    if (__builtin_expect(column->length > reader->root.length, 0))
-        mt_json_unwind(reader, column);
+    if (__builtin_expect(column->length > reader->row, 0))
+        mt_column_cut(column, reader->row);
 }
 
 template <class Value>
@@ -48,8 +31,8 @@ json_verdict mt_json_put_text(struct mt_json_reader *reader, struct mt_column *c
 {
     replace(reader, column);
     auto len = (int64_t)text.size();
-    if (column->values_len + len > column->values_cap &&
-        mt_column_reserve(column, 0, len, reader->err) != MT_OK)
+    if (column->values_len + len >= column->values_cap && /* there may be none at all */
+        mt_column_reserve(column, 0, len + 1, reader->err) != MT_OK)
         return JSON_STOP;
     uint8_t *to = column->values + column->values_len; /* there are 64 bytes more */
     if (len <= 16)

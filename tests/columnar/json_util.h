@@ -67,16 +67,68 @@ static inline enum mt_status json_read(const struct ArrowSchema *schema, enum mt
     return status;
 }
 
-/* As Spark's cast to STRING: BINARY is its bytes. */
+static inline void json_inside(const struct ArrowSchema *field, const struct ArrowArray *array,
+                               int64_t row, struct mt_buf *buf);
+
+/* Elements [from, to) of an array with commas between; pairs: "k -> v" each. */
+static inline void json_list(const struct ArrowSchema *field, const struct ArrowArray *array,
+                             int64_t from, int64_t to, bool pairs, struct mt_buf *buf)
+{
+    for (int64_t i = from; i < to; i++) {
+        mt_buf_adds(buf, i > from ? ", " : "");
+        if (!pairs) {
+            json_inside(field, array, i, buf);
+            continue;
+        }
+        json_inside(field->children[0], array->children[0], i, buf);
+        mt_buf_adds(buf, " -> ");
+        json_inside(field->children[1], array->children[1], i, buf);
+    }
+}
+
+/* As Spark's cast to STRING has a value that is there: BINARY is its bytes, and inside of
+ * others null is "null". Arrays are ours, not cut. */
+static inline void json_cast(const struct ArrowSchema *field, const struct ArrowArray *array,
+                             int64_t row, struct mt_buf *buf)
+{
+    const int32_t *offsets = array->n_buffers > 1 ? array->buffers[1] : NULL;
+    enum mt_type type = mt_schema_type(field);
+    if (type == MT_BINARY) {
+        mt_buf_add(buf, (const char *)array->buffers[2] + offsets[row],
+                   (size_t)(offsets[row + 1] - offsets[row]));
+        return;
+    }
+    if (field->n_children == 0) {
+        mt_value_print(field, array, row, buf);
+        return;
+    }
+    mt_buf_adds(buf, type == MT_ARRAY ? "[" : "{");
+    if (type != MT_STRUCT)
+        json_list(field->children[0], array->children[0], offsets[row], offsets[row + 1],
+                  type == MT_MAP, buf);
+    for (int64_t i = 0; type == MT_STRUCT && i < field->n_children; i++) {
+        mt_buf_adds(buf, i > 0 ? ", " : "");
+        json_inside(field->children[i], array->children[i], row, buf);
+    }
+    mt_buf_adds(buf, type == MT_ARRAY ? "]" : "}");
+}
+
+static inline void json_inside(const struct ArrowSchema *field, const struct ArrowArray *array,
+                               int64_t row, struct mt_buf *buf)
+{
+    if (mt_array_is_null(array, row))
+        mt_buf_adds(buf, "null");
+    else
+        json_cast(field, array, row, buf);
+}
+
 static inline void json_value(const struct ArrowSchema *field, const struct ArrowArray *array,
                               int64_t row, struct mt_buf *buf)
 {
-    const int32_t *offsets = array->buffers[1];
-    if (mt_schema_type(field) != MT_BINARY || mt_array_is_null(array, row))
-        mt_value_print(field, array, row, buf);
+    if (mt_array_is_null(array, row))
+        mt_buf_adds(buf, "NULL");
     else
-        mt_buf_add(buf, (const char *)array->buffers[2] + offsets[row],
-                   (size_t)(offsets[row + 1] - offsets[row]));
+        json_cast(field, array, row, buf);
 }
 
 /* "1|x|NULL" of the first n columns of a row, or "null" for one that is null as a whole.

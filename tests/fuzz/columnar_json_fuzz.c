@@ -2,7 +2,8 @@
  *
  * columnar_json_fuzz.c - any bytes as JSON records (split at byte 0x1e) of every type, in
  * every mode: the modes agree on what is malformed, a record means the same alone as
- * among others, and columns are whole Arrow columns with UTF-8 in every STRING. */
+ * among others, and columns are whole Arrow columns, children too, with UTF-8 in every
+ * STRING and nothing under a null. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static const char ddl[] =
     "a BOOLEAN, b TINYINT, c SMALLINT, d INT, e BIGINT, f FLOAT, g DOUBLE, h DECIMAL(10,2), "
-    "i DECIMAL(38,18), j STRING, k BINARY, l DATE, m TIMESTAMP, _c STRING";
+    "i DECIMAL(38,18), j STRING, k BINARY, l DATE, m TIMESTAMP, n ARRAY<INT>, "
+    "o STRUCT<a: BOOLEAN, b: STRING, n: ARRAY<BOOLEAN>>, p MAP<STRING, DOUBLE>, "
+    "q ARRAY<STRUCT<a: INT, o: STRUCT<b: STRING>, p: MAP<STRING, ARRAY<STRING>>>>, "
+    "r MAP<STRING, STRUCT<a: DECIMAL(5,1), q: ARRAY<ARRAY<DATE>>>>, _c STRING";
 static struct mt_error err;
 static struct ArrowSchema in, out;
 static struct mt_json_reader *readers[3];
@@ -52,23 +56,40 @@ static void batch_of(const uint8_t *data, size_t size, int64_t first, int64_t n,
     mt_column_deinit(&root);
 }
 
-static void check_column(const struct ArrowSchema *field, const struct ArrowArray *array, int64_t n)
+/* A STRUCT hides its children, which are null where it is. */
+static void check_column(const struct ArrowSchema *field, const struct ArrowArray *array, int64_t n,
+                         const struct ArrowArray *parent);
+
+static void check_offsets(const struct ArrowSchema *field, const struct ArrowArray *array)
+{
+    const int32_t *offsets = array->buffers[1];
+    const char *text = field->n_children ? NULL : array->buffers[2];
+    check(offsets[0] == 0);
+    for (int64_t i = 0; i < array->length; i++) {
+        int32_t len = offsets[i + 1] - offsets[i];
+        check(len >= 0 && (len == 0 || !mt_array_is_null(array, i)));
+        if (mt_schema_type(field) == MT_STRING)
+            check(mt_utf8_valid(text + offsets[i], len));
+    }
+    if (!text)
+        check_column(field->children[0], array->children[0], offsets[array->length], NULL);
+}
+
+static void check_column(const struct ArrowSchema *field, const struct ArrowArray *array, int64_t n,
+                         const struct ArrowArray *parent)
 {
     int64_t nulls = 0;
     check(array->length == n && array->offset == 0);
-    for (int64_t i = 0; i < n; i++)
-        nulls += mt_array_is_null(array, i);
-    check(nulls == array->null_count);
-    if (array->n_buffers < 3)
-        return;
-    const int32_t *offsets = array->buffers[1];
-    const char *text = array->buffers[2];
-    check(offsets[0] == 0);
     for (int64_t i = 0; i < n; i++) {
-        int32_t len = offsets[i + 1] - offsets[i];
-        check(len >= 0 && (len == 0 || !mt_array_is_null(array, i)));
-        check(mt_schema_type(field) == MT_BINARY || mt_utf8_valid(text + offsets[i], len));
+        nulls += mt_array_is_null(array, i);
+        check(!parent || !mt_array_is_null(parent, i) || mt_array_is_null(array, i));
     }
+    check(nulls == array->null_count);
+    enum mt_type type = mt_schema_type(field);
+    if (type == MT_STRING || type == MT_BINARY || type == MT_ARRAY || type == MT_MAP)
+        check_offsets(field, array);
+    for (int64_t i = 0; type == MT_STRUCT && i < field->n_children; i++)
+        check_column(field->children[i], array->children[i], n, array);
 }
 
 static void print_row(const struct mt_json_result *result, int64_t row, struct mt_buf *buf)
@@ -121,8 +142,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     batch_of(data, size, 0, INT64_MAX, &batch);
     check(mt_json_read(readers[MT_JSON_PERMISSIVE], &batch, 0, 0, &all, &err) == MT_OK);
     check(all.rows.length == batch.array.length && !all.kept);
-    for (int64_t i = 0; i < out.n_children; i++)
-        check_column(out.children[i], all.rows.children[i], all.rows.length);
+    check_column(&out, &all.rows, all.rows.length, NULL);
     check_alone(data, size, &all);
     check_modes(&batch, &all);
     mt_json_result_clear(&all);
