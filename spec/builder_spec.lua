@@ -50,7 +50,8 @@ describe("an unknown name", function()
     end
     assert.equal("schema is known in Spark, not here yet", (fault_of(function() return mt.readStream.schema end)))
     assert.equal("mt.sql is known in Spark, not here yet", (fault_of(function() return mt.sql end)))
-    assert.equal("mt.json is not here yet", (fault_of(function() return mt.json end)))
+    assert.equal("mt.odbc is not here yet", (fault_of(function() return mt.odbc end)))
+    assert.equal('mt.json has no "enocde"; did you mean "encode"?', (fault_of(function() return mt.json.enocde end)))
   end)
 
   it("is not to be assigned to", function()

@@ -242,3 +242,84 @@ describe("nested values of a row", function()
     assert.same({ 1, "one", 1 }, seen)
   end)
 end)
+
+describe("mt.with", function()
+  local NESTED = "n INT, amount DOUBLE, d STRUCT<x: BIGINT, t: STRING>, l ARRAY<STRUCT<a: INT, b: INT>>"
+
+  local function with(fn)
+    local rows = { { n = 1, amount = 0.5, d = { x = 7, t = "t" }, l = { { a = 1, b = 2 } } }, { n = 2 } }
+    return support.run(mt.memoryStream(NESTED):map(NESTED, fn), rows)
+  end
+
+  it("is the row with other values in some columns", function()
+    local rows = with(function(row)
+      if row.n == 1 then return mt.with(row, { amount = mt.null }) end
+      return mt.with(row, { amount = 3, d = { x = 1 } })
+    end)
+    assert.same({ 1, 2 }, { rows[1].n, rows[2].n })
+    assert.is_nil(rows[1].amount)
+    assert.equal(3, rows[2].amount)
+    assert.equal("t", rows[1].d.t)
+    assert.equal(1, rows[2].d.x)
+    assert.equal(2, rows[1].l[1].b)
+  end)
+
+  it("changes a STRUCT of a row, and one in a list", function()
+    local rows = with(function(row)
+      if not row.d then return row end
+      return mt.with(row, { d = mt.with(row.d, { t = "new" }), l = { mt.with(row.l[1], { b = 5 }) } })
+    end)
+    assert.equal(7, rows[1].d.x)
+    assert.equal("new", rows[1].d.t)
+    assert.same({ 1, 5 }, { rows[1].l[1].a, rows[1].l[1].b })
+  end)
+
+  it("refuses a name that is no column, what is no row, and what are no changes", function()
+    assert.matches('the result has no column "amout"; did you mean "amount"?',
+      support.error_of(with, function(row) return mt.with(row, { amout = 1 }) end), 1, true)
+    assert.matches("mt.with takes a row", support.error_of(mt.with, {}, {}))
+    assert.matches("mt.with takes a table of what changes",
+      support.error_of(with, function(row) return mt.with(row) end))
+  end)
+
+  it("prints itself, and is copied and walked as a row is", function()
+    local text, copy, names = nil, nil, {}
+    with(function(row)
+      local other = mt.with(row, { amount = 9 })
+      if row.n == 1 then
+        text, copy = tostring(other), mt.totable(other)
+        for name in mt.fields(other) do names[#names + 1] = name end
+      end
+      return other
+    end)
+    assert.equal('{ n = 1, amount = 9, d = { x = 7, t = "t" }, l = { { a = 1, b = 2 } } }', text)
+    assert.same({ n = 1, amount = 9, d = { x = 7, t = "t" }, l = { { a = 1, b = 2 } } }, copy)
+    assert.same({ "n", "amount", "d", "l" }, names)
+  end)
+end)
+
+describe("mt.str", function()
+  it("writes nested values of a row and tables whole", function()
+    local texts = {}
+    support.run(mt.memoryStream "l ARRAY<BIGINT>, m MAP<STRING, DECIMAL(5,2)>, s STRUCT<a: STRING>":filter(function(row)
+      texts = { mt.str(row.l), mt.str(row.m), mt.str(row.s), tostring(row) }
+    end), { { l = { 9007199254740993LL, mt.null }, m = { ["a b"] = "1.5", c = mt.null }, s = { a = "q\"" } } })
+    assert.same({ "{ 9007199254740993, null }", '{ ["a b"] = 1.50, c = null }', '{ a = "q\\"" }',
+      '{ l = { 9007199254740993, null }, m = { ["a b"] = 1.50, c = null }, s = { a = "q\\"" } }' }, texts)
+    assert.equal('{ 1, "x", [-1] = 0, a = { b = true } }', mt.str { 1, "x", a = { b = true }, [-1] = 0 })
+    assert.equal("text", mt.str "text")
+    assert.equal("{}", mt.str {})
+  end)
+end)
+
+describe("a list of a row", function()
+  it("refuses what would be lost, and says how to change a copy", function()
+    local stream = mt.memoryStream "l ARRAY<INT>"
+    local problem = support.error_of(support.run, stream:filter(function(row) row.l[3] = 1 end), { { l = { 1, 2 } } })
+    assert.matches("a value of a row is read%-only: %[3%] cannot be set; mt.totable%(value%)", problem)
+    local copy
+    support.run(stream:filter(function(row) copy = mt.totable(row.l) end), { { l = { 1, mt.null } } })
+    copy[3] = 5
+    assert.equal(2, mt.len(copy)) -- a list with nulls keeps its length
+  end)
+end)

@@ -67,7 +67,7 @@ local function compare(a, b)
   return order
 end
 
-local scale = core.new "int32_t[1]"
+local made_scale = core.new "int32_t[1]"
 
 -- A metamethod around one of the core's functions.
 local function operator(compute, sign)
@@ -79,8 +79,8 @@ local function operator(compute, sign)
       error(("attempt to perform arithmetic on %s and a decimal"):format(kind_of(other)), 2)
     end
     local made = Decimal()
-    local answer = compute(x.half, x.scale, y.half, y.scale, made.half, scale)
-    made.scale = scale[0]
+    local answer = compute(x.half, x.scale, y.half, y.scale, made.half, made_scale)
+    made.scale = made_scale[0]
     if answer == 3 then error(("%s / %s: division by zero"):format(text(x), text(y)), 2) end
     if answer == 2 then
       error(("%s %s %s has more than 38 digits"):format(text(x), sign, text(y)), 2)

@@ -45,7 +45,7 @@ function M.text(v)
   local shown
   if kind == "number" then
     shown = number_text(v)
-  elseif kind == "cdata" and (core.istype(int64, v) or core.istype(uint64, v)) then
+  elseif kind == "cdata" and M.is_int64(v) then
     shown = raw_tostring(v):gsub("U?LL$", "")
   else
     shown = raw_tostring(v)
@@ -91,6 +91,12 @@ function M.format(fmt, ...)
 end
 
 -- ---- 64-bit integers
+
+---@param v any
+---@return boolean
+function M.is_int64(v)
+  return type(v) == "cdata" and (core.istype(int64, v) or core.istype(uint64, v))
+end
 
 --- A number within ±2^53, else the int64 itself.
 function M.integer(v)

@@ -3,6 +3,8 @@
 local config = require "moontide.config"
 local dataframe = require "moontide.dataframe"
 local fault = require "moontide.fault"
+local json = require "moontide.json"
+local json_parse = require "moontide.json_parse"
 local log = require "moontide.log"
 local memory = require "moontide.memory"
 local object = require "moontide.object"
@@ -11,19 +13,28 @@ local rows = require "moontide.rows"
 local suggest = require "moontide.suggest"
 local value = require "moontide.value"
 
+-- A table of functions in which an unknown name is an error.
+local function known(what, functions)
+  return setmetatable(functions, { __index = function(_, key)
+    fault.raise(("%s has no %q%s"):format(what, tostring(key), suggest.cure(key, suggest.keys(functions))))
+  end })
+end
+
 ---@class mt
 ---@field readStream mt.DataStreamReader a fresh reader at each access
 ---@field null any null, where nil cannot stand
+---@field json { encode: (fun(v: any): string), decode: (fun(text: string): any) } exact JSON
 ---@field log { debug: fun(...), info: fun(...), warn: fun(...), error: fun(...) }
 local mt = {
   null = value.NULL,
   log = { debug = log.debug, info = log.info, warn = log.warn, error = log.error },
   date = value.date,
   timestamp = value.timestamp,
-  str = value.text,
+  str = value.str,
   len = value.len,
   items = value.items,
   array = value.array,
+  json = known("mt.json", { encode = json.encode, decode = json_parse.decode }),
 }
 
 --- A value from --set name=value, else from MOONTIDE_<NAME>, else the default.
@@ -88,10 +99,26 @@ end
 ---@param row mt.Row|table
 ---@return table
 function mt.totable(row)
-  if not rows.is_row(row) and not value.shape_of(row) then
+  if not rows.fields_of(row) and not value.shape_of(row) then
     fault.raise "mt.totable takes a row, or a STRUCT, ARRAY or MAP of one"
   end
   return rows.plain(row)
+end
+
+--- The row with other values in some columns, for map to return: `return mt.with(row, { amount = 0 })`.
+---@param row mt.Row|table a row, or a STRUCT of one
+---@param changes table<string, any> mt.null makes a column null
+---@return table
+function mt.with(row, changes)
+  local shape = value.shape_of(row)
+  if not rows.is_row(row) and not (shape and shape.kind == "STRUCT") then
+    fault.raise "mt.with takes a row, or a STRUCT of one, and a table of what changes"
+  end
+  if type(changes) ~= "table" or getmetatable(changes) ~= nil then
+    fault.raise "mt.with takes a table of what changes: mt.with(row, { amount = 0 })"
+  end
+  local result = rows.with(row, changes)
+  return result
 end
 
 local function later(name)
@@ -99,7 +126,7 @@ local function later(name)
 end
 
 local LATER = { file = "mt.file is for job files" }
-for name in ("awaitAny createDataFrame fmt job json odbc read with"):gmatch "%S+" do
+for name in ("awaitAny createDataFrame fmt job odbc read"):gmatch "%S+" do
   LATER[name] = later(name)
 end
 for name in ("col expr lit sql udf functions streams table range catalog udtf"):gmatch "%S+" do

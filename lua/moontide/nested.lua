@@ -49,12 +49,14 @@ local function list_metas(field, meta)
 end
 
 local function list_meta(field, n)
-  field.list_metas = field.list_metas or list_metas(field, function() return { __newindex = read_only } end)
+  field.list_metas = field.list_metas or list_metas(field, function()
+    return { __newindex = read_only, __tostring = M.show }
+  end)
   local meta = field.list_metas(n)
   return meta
 end
 
-local built = list_metas(nil, function() return {} end)
+local built = list_metas(nil, function() return { __tostring = M.show } end)
 
 --- A list of n elements to write into an ARRAY column or as JSON; nil is null.
 ---@param n integer
@@ -79,7 +81,7 @@ local function struct_meta(field)
         if known[key] then return nil end
         error(("no field %q in %s"):format(tostring(key), field.name), 2)
       end,
-      __newindex = read_only,
+      __newindex = read_only, __tostring = M.show,
     }
     shapes[field.copy_meta] = { kind = "STRUCT", field = field }
   end
@@ -103,7 +105,7 @@ end
 local function map_meta(field, keys)
   local has_big = false
   for i = 1, #keys do has_big = has_big or is_big(keys[i]) end
-  local meta = { __newindex = read_only }
+  local meta = { __newindex = read_only, __tostring = M.show }
   function meta.__index(copy, key)
     local found
     if is_big(key) then
@@ -244,6 +246,78 @@ function M.names(copy)
   local found = {}
   for k, child in ipairs(shape.field.children) do found[k] = child.name end
   return found
+end
+
+-- ---- text for people
+
+local function quoted(text)
+  local cut = text:sub(1, 200):gsub("[%c\\\"]", function(c)
+    return (c == "\\" or c == '"') and "\\" .. c or ("\\x%02x"):format(c:byte())
+  end)
+  return '"' .. cut .. (#text > 200 and "…" or "") .. '"'
+end
+
+local function sorted_keys(t, n)
+  local keys = {}
+  for key in next, t do
+    if type(key) ~= "number" or key < 1 or key > n or key ~= math.floor(key) then keys[#keys + 1] = key end
+  end
+  table.sort(keys, function(a, b)
+    if type(a) ~= type(b) then return type(a) < type(b) end
+    if type(a) == "number" or type(a) == "string" then return a < b end
+    return exact.text(a) < exact.text(b)
+  end)
+  return keys
+end
+
+local show
+
+-- "{ a = 1, [2] = "x", null }" of the first n elements and these keys.
+local function table_text(t, n, keys, depth)
+  local parts = {}
+  for i = 1, n do parts[i] = show(t[i], depth) end
+  for _, key in ipairs(keys) do
+    local name = type(key) == "string" and key:find "^[%a_][%w_]*$" and key or "[" .. show(key, depth) .. "]"
+    parts[#parts + 1] = name .. " = " .. show(t[key], depth)
+  end
+  return #parts == 0 and "{}" or "{ " .. table.concat(parts, ", ") .. " }"
+end
+
+function show(v, depth)
+  local shown
+  local shape = shape_of(v)
+  if type(v) == "string" then
+    shown = quoted(v)
+  elseif type(v) == "nil" then
+    shown = "null"
+  elseif type(v) ~= "table" then
+    shown = exact.text(v)
+  elseif not shape and getmetatable(v) ~= nil then
+    shown = tostring(v)
+  elseif depth > 20 then
+    shown = "…"
+  else
+    local n = shape and (shape.n or 0) or #v
+    local keys = shape and (shape.kind == "ARRAY" and {} or M.names(v)) or sorted_keys(v, n)
+    shown = table_text(v, n, keys, depth + 1)
+  end
+  return shown
+end
+
+--- A value as people read it: text in quotes, null, nested ones whole.
+---@param v any
+---@return string
+function M.show(v)
+  local shown = show(v, 0)
+  return shown
+end
+
+--- The exact text of a value: as M.text, but tables whole.
+---@param v any
+---@return string
+function M.str(v)
+  local shown = type(v) == "table" and M.show(v) or exact.text(v)
+  return shown
 end
 
 --- A copy without a shape, to change and to keep; a list that ends in null, or has any, keeps its

@@ -32,36 +32,53 @@ function M.is_row(v)
   return type(v) == "table" and shown[v] ~= nil
 end
 
---- The fields of a row.
+-- Rows with changes (mt.with): their metatable -> what they change; a row's is made once.
+local changed, with_meta = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+
+--- What mt.with changes in this value: a row, or a STRUCT; nil when it made none.
+function M.changes(v)
+  local meta = getmetatable(v)
+  return meta and changed[meta]
+end
+
+--- The fields of a row, or of one with changes.
 ---@return mt.Field[]?
 function M.fields_of(row)
-  return shown[row]
+  local own = shown[row]
+  if own then return own end
+  local base = M.changes(row)
+  local shape = base and value.shape_of(base)
+  return shape and shape.field.children or base and shown[base]
 end
 
 local function plain(v)
-  if not M.is_row(v) then return value.plain(v) end
+  local fields = M.fields_of(v)
+  if not fields then return value.plain(v) end
   local copy = {}
-  for _, field in ipairs(shown[v]) do copy[field.name] = plain(v[field.name]) end
+  for _, field in ipairs(fields) do copy[field.name] = plain(v[field.name]) end
   return copy
 end
 M.plain = plain
 
-local function brief(v)
-  if v == nil then return "null" end
-  if type(v) == "string" then
-    local cut = #v > 200
-    local text = v:sub(1, 200):gsub("[%c\\\"]", function(c)
-      return (c == "\\" or c == '"') and "\\" .. c or ("\\x%02x"):format(c:byte())
-    end)
-    return '"' .. text .. (cut and "…" or "") .. '"'
-  end
-  return value.text(v)
-end
-
 local function row_text(row)
   local parts = {}
-  for i, field in ipairs(shown[row]) do parts[i] = field.name .. " = " .. brief(row[field.name]) end
+  for i, field in ipairs(M.fields_of(row)) do parts[i] = field.name .. " = " .. value.show(row[field.name]) end
   return "{ " .. table.concat(parts, ", ") .. " }"
+end
+
+--- The row with other values in some columns, for map to return. Not a copy: it moves with the row.
+---@param row mt.Row|table a row, or a STRUCT of one
+---@param changes table<string, any> becomes the result; mt.null makes a column null
+---@return table
+function M.with(row, changes)
+  local meta = with_meta[row]
+  if not meta then
+    meta = { __index = row, __tostring = row_text }
+    changed[meta] = row
+    if shown[row] then with_meta[row] = meta end
+  end
+  setmetatable(changes, meta)
+  return changes
 end
 
 local function read_only(_, key)
