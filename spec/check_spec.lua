@@ -6,7 +6,7 @@ local function facts_of(files, set)
   if type(files) == "string" then files = { ["job.lua"] = files } end
   local folder = support.folder(files)
   local facts = support.with_globals(function() return check.facts(folder .. "/job.lua", { set = set }) end)
-  return facts, folder
+  return facts, facts.queries and facts.queries[1], folder
 end
 
 local GOOD = [[
@@ -27,8 +27,8 @@ return mt.readStream:format "kafka"
 
 describe("check", function()
   it("tells source, steps with their columns, and sink", function()
-    local facts = facts_of(GOOD)
-    assert.same({}, facts.errors)
+    local whole, facts = facts_of(GOOD)
+    assert.same({}, whole.errors)
     assert.equal("orders", facts.name)
     assert.equal("kafka", facts.source.format)
     assert.same({ "value", "offset" }, { unpack(facts.source.reads) })
@@ -46,10 +46,10 @@ describe("check", function()
   end)
 
   it("warns of many small files and of at least once", function()
-    assert.matches("many small files", facts_of(GOOD).warnings[1])
-    local facts = facts_of((GOOD:gsub('"parquet"', '"console"'):gsub("  :option.\"path\"[^\n]*\n", "")
+    assert.matches("many small files", facts_of(GOOD).queries[1].warnings[1])
+    local whole, facts = facts_of((GOOD:gsub('"parquet"', '"console"'):gsub("  :option.\"path\"[^\n]*\n", "")
       :gsub("  :partitionBy[^\n]*\n", "")))
-    assert.same({}, facts.errors)
+    assert.same({}, whole.errors)
     assert.matches("console shows a batch again when it is replayed", facts.warnings[1])
   end)
 
@@ -63,12 +63,12 @@ describe("check", function()
   end)
 
   it("warns of the trigger that knows no limits", function()
-    local facts = facts_of((GOOD:gsub(":trigger {.-}", ":trigger { once = true }")))
+    local _, facts = facts_of((GOOD:gsub(":trigger {.-}", ":trigger { once = true }")))
     assert.matches("availableNow keeps to the limits", table.concat(facts.warnings, "\n"))
   end)
 
   it("finds all faults at once, each at its line, without follow-ups", function()
-    local facts, folder = facts_of [[
+    local facts, _, folder = facts_of [[
 local mt = require "moontide"
 local orders = mt.readStream:format "kafka"
   :option("kafka.boostrap.servers", mt.conf "brokers")
@@ -127,6 +127,33 @@ return s.writeStream:format "console"
     assert.equal(10, facts.errors[1].line)
   end)
 
+  it("tells several queries, and the faults of all of them", function()
+    local two = [[
+local mt = require "moontide"
+local s = mt.memoryStream "n INT"
+return {
+  s:filter(function(row) return row.n > 1 end).writeStream:format "memory":queryName "some",
+  s:select "n"
+    .writeStream:format "console"
+    :option("truncate", false),
+}]]
+    local facts = facts_of(two)
+    assert.same({}, facts.errors)
+    assert.same({ "some", "filter", "console" }, { facts.queries[1].name, facts.queries[1].steps[1].kind,
+      facts.queries[2].sink.format })
+    local text = check.text(facts)
+    assert.matches("job.lua, 2 queries\n\nquery       some\nsource      memory", text)
+    assert.matches("checkpoint  a temporary one\nwarning[^\n]+\n\nquery       2\nsource      memory", text)
+    local faulty = facts_of((two:gsub("truncate", "truncat"):gsub("filter", "filtr"):gsub('select "n"', 'select "m"')))
+    local lines = {}
+    for i, one in ipairs(faulty.errors) do lines[i] = one.line end
+    assert.same({ 4, 5 }, lines)
+    faulty = facts_of((two:gsub("truncate", "truncat"):gsub(':queryName "some"', "")))
+    lines = {}
+    for i, one in ipairs(faulty.errors) do lines[i] = one.line end
+    assert.same({ 4, 7 }, lines)
+  end)
+
   it("tells why a file does not load", function()
     local facts = facts_of "local x = = 1"
     assert.equal(1, #facts.errors)
@@ -136,7 +163,7 @@ return s.writeStream:format "console"
   end)
 
   it("shows no secret", function()
-    local facts = facts_of((GOOD:gsub('"localhost:9"', 'mt.secret "SERVERS"')), { SERVERS = "hidden:9092" })
+    local _, facts = facts_of((GOOD:gsub('"localhost:9"', 'mt.secret "SERVERS"')), { SERVERS = "hidden:9092" })
     assert.equal("***", facts.source.options["kafka.bootstrap.servers"])
   end)
 

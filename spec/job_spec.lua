@@ -33,6 +33,33 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
     assert.equal([[{"startingOffsets":"{\"t\":{\"0\":5}}"}]], plan.start_options)
   end)
 
+  it("may return several queries: each is planned by its place, or by what it is known by", function()
+    local folder = support.folder { ["job.lua"] = HEAD .. [[
+return { s.writeStream:format "noop":queryName "first", s.writeStream:format "console",
+  s.writeStream:format "noop":option("checkpointLocation", "/tmp/ck3") }]] }
+    local names = 'query "first"\nquery 2\ncheckpoint /tmp/ck3'
+    for place, which in ipairs { 'query "first"', "query 2", "checkpoint /tmp/ck3" } do
+      for _, as in ipairs { place, which } do
+        local plan, loaded = support.load_query(folder .. "/job.lua", as, {})
+        support.free(plan)
+        assert.same({ which, 3, names }, { loaded.identity, loaded.n, loaded.queries })
+      end
+    end
+  end)
+
+  it("that a run loads again must have the queries that it had", function()
+    local text = HEAD .. 'local w = s.writeStream:format "noop"\nreturn { w:queryName "a", w:queryName "b" }'
+    local folder = support.folder { ["job.lua"] = text }
+    local function problem(queries)
+      return support.error_of(support.load_query, folder .. "/job.lua", 'query "a"', { queries = queries })
+    end
+    support.free((support.load_query(folder .. "/job.lua", 'query "b"', { queries = 'query "b"\nquery "a"' })))
+    assert.matches('job.lua: the file adds query "b"; a run keeps the queries it began with: restart for that',
+      problem 'query "a"', 1, true)
+    assert.matches('the file drops checkpoint /c; ', problem 'query "a"\nquery "b"\ncheckpoint /c', 1, true)
+    assert.matches('the file adds query "b" and drops query "c"; ', problem 'query "a"\nquery "c"', 1, true)
+  end)
+
   it("may return a list of one query", function()
     assert.is_table(load(HEAD .. 'return { s.writeStream:format "noop" }'))
   end)
@@ -47,10 +74,19 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
     { "returns a frame", "return s", 3, "returned a DataFrame; end it with .writeStream" },
     { "returns a reader", "return mt.readStream", 3, "returned a DataStreamReader; it returns its query" },
     { "returns something else", "return 5", 3, "returned a number; it returns its query" },
-    { "returns two queries", 'local w = s.writeStream:format "noop"\nreturn { w, w }', 4,
-      "returned 2 queries; one query a file for now" },
     { "returns two values", 'local q = s.writeStream:format "noop"\nreturn q, q', 4,
-      "returned 2 values; one query a file for now" },
+      "returned 2 values; it returns its queries as a list" },
+    { "returns a list with a hole", 'return { nil, s.writeStream:format "noop" }', 3,
+      "entry 1 of the list that the job returned is nil" },
+    { "returns a table with names", 'return { paid = s.writeStream:format "noop" }', 3,
+      'returned a table with the name "paid"; it returns a list of its queries' },
+    { "returns a list with something else", 'return { s.writeStream:format "noop", 5 }', 3, "returned a number" },
+    { "returns two queries of one name", 'local q = s.writeStream:format "noop":queryName "q"\nreturn { q,\n'
+      .. '  s.writeStream:format "console":queryName "q" }', 5,
+      'two queries have the name "q": give each one of its own' },
+    { "returns two queries of one checkpoint", 'local q = s.writeStream:option("checkpointLocation", "/tmp/ck")\n'
+      .. 'return { q:format "noop",\n  q:format "console" }', 5,
+      "two queries have the checkpointLocation /tmp/ck: each keeps its place in a folder of its own" },
     { "returns an empty list", "return {}", 3, "returned nothing" },
     { "does not compile", "return s:filter(function(row) return row.n > end)", 3, "unexpected symbol near 'end'" },
     { "is not finished", "return s:filter(", 3, "unexpected symbol near '<eof>'" },
@@ -80,7 +116,7 @@ return mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost
   it("that does not exist is named", function()
     local job = require "moontide.job"
     support.with_globals(function()
-      assert.matches("/nowhere/job.lua: No such file", support.error_of(job.load, "/nowhere/job.lua", {}))
+      assert.matches("/nowhere/job.lua: No such file", support.error_of(job.load, "/nowhere/job.lua", 1, {}))
     end)
   end)
 
@@ -127,7 +163,6 @@ describe("the bundle", function()
   end)
 
   it("is the same text for the same job elsewhere", function()
-    package.loaded.two = nil
     local text = HEAD .. 'return s.writeStream:format "noop"'
     local _, one = load(text)
     local _, other = load(text)
@@ -151,6 +186,35 @@ describe("the bundle", function()
   end)
 end)
 
+describe("a batch that its own script runs again", function()
+  local FILES = {
+    ["job.lua"] = HEAD .. 'local lib = require "lib.one"\nlocal f = mt.file "parts/f.lua"\n'
+      .. 'assert(mt.conf("limit", 5) == 7 and mt.conf("dry", false) == true and mt.conf "topic" == "paid")\n'
+      .. 'return lib(s):filter(f).writeStream:format "noop":queryName(mt.conf("name", "old"))',
+    ["lib/one.lua"] = "return function(s) return s end",
+    ["parts/f.lua"] = "return function(row) return row.n > 1 end",
+  }
+
+  it("gets its texts and values, whatever files and environment are now", function()
+    local plan, bundle, folder = support.load(FILES, { limit = "7", dry = "yes", topic = "paid" })
+    support.free(plan)
+    for name in pairs(FILES) do assert(os.remove(folder .. "/" .. name)) end
+    local again, loaded = support.load_query(folder .. "/job.lua", 1,
+      { set = { limit = "8", name = "new" }, bundle = bundle })
+    support.free(again)
+    assert.equal("old", again.name)
+    assert.equal(bundle, loaded.bundle)
+  end)
+
+  it("is told when a file is missing in them", function()
+    local plan, bundle, folder = support.load(HEAD .. 'return s.writeStream:format "noop"')
+    support.free(plan)
+    local problem = support.error_of(support.load_query, folder .. "/job.lua", 1,
+      { bundle = (bundle:gsub('"name":"job.lua"', '"name":"other.lua"')) })
+    assert.matches("the batch's script has no file [^ ]*/job.lua$", problem)
+  end)
+end)
+
 describe("after loading", function()
   it("a new require is an error that says why", function()
     local folder = support.folder {
@@ -158,7 +222,7 @@ describe("after loading", function()
       ["afterwards.lua"] = "return 1",
     }
     support.with_globals(function()
-      support.free(require("moontide.job").load(folder .. "/job.lua", {})[1])
+      support.free((require("moontide.job").load(folder .. "/job.lua", 1, {})))
       assert.matches('require "afterwards": the job is loaded already', support.error_of(_G.late))
     end)
     _G.late = nil
@@ -172,7 +236,7 @@ mt.conf("known", 1)
 late = function(name) return mt.conf(name, 2) end
 return s.writeStream:format "noop"]] }
     support.with_globals(function()
-      support.free(require("moontide.job").load(folder .. "/job.lua", { set = { known = "7" } })[1])
+      support.free((require("moontide.job").load(folder .. "/job.lua", 1, { set = { known = "7" } })))
       assert.equal("7", tostring(_G.late "known"))
       assert.matches('mt.conf "new" is first read while rows run', support.error_of(_G.late, "new"))
     end)

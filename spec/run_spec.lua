@@ -119,4 +119,55 @@ return s.writeStream:format "console":option("checkpointLocation", %q):trigger {
     assert.equal(10, done.code)
     assert.matches("the run cannot start: Too many open files", done.err, 1, true)
   end)
+
+  it("runs several queries, each with variables of its own, and names them", function()
+    local two = [[
+local seen = 0
+local function number(row) seen = seen + 1; return seen end
+local function numbered(name)
+  return s:withColumn("seen", "INT", number).writeStream:format "memory":queryName(name)
+    :trigger { availableNow = true }
+end
+return { numbered "left", numbered "right", s:withColumn("seen", "INT", number)
+  .writeStream:format "console":trigger { availableNow = true } }]]
+    local done = run(2, two)
+    assert.equal(0, done.code)
+    assert.matches("left: batch 0 ", done.out, 1, true)
+    assert.matches("right: batch 0 ", done.out, 1, true)
+    assert.matches("query 3: batch 0 ", done.out, 1, true)
+    assert.matches("query 3:\n[^\n]+\nBatch: 0\n", done.out)
+    assert.matches("|2|even|0.5|2|", (done.out:gsub(" ", "")), 1, true)
+    local names = {}
+    for line in run(2, two, "--json").out:gmatch "[^\n]+" do
+      local progress = require("cjson").decode(line)
+      names[tostring(progress.name)] = progress.numInputRows
+    end
+    assert.same({ left = 2, right = 2, [tostring(require("cjson").null)] = 2 }, names)
+  end)
+
+  it("stops all queries after their batch when one fails, and ends with its code", function()
+    local done = run(2, [[
+return { s.writeStream:format "noop":queryName "good":trigger { processingTime = "1 hour" },
+  s:filter(function(row) return row.name:len() end).writeStream:format "noop":queryName "bad" }]])
+    assert.equal(4, done.code)
+    assert.matches("bad failed: the other queries stop after their batch", done.err, 1, true)
+    assert.matches("moontide: bad: batch 0: [^\n]*name is null here", done.err)
+  end)
+
+  it("begins no query when one of them does not load", function()
+    local done = run(2, [[
+return { s.writeStream:format "console":queryName "good", s.writeStream:format "console":option("numRow", 5) }]])
+    assert.equal(3, done.code)
+    assert.equal("", done.out)
+    assert.matches("job.lua:5: ", done.err, 1, true)
+  end)
+
+  it("counts --max-batches for each query", function()
+    local done = run(2, [[
+return { s.writeStream:format "noop":queryName "a", s.writeStream:format "noop":queryName "b" }]],
+      "--max-batches 1")
+    assert.equal(0, done.code)
+    assert.matches("a: batch 0", done.out, 1, true)
+    assert.matches("b: batch 0", done.out, 1, true)
+  end)
 end)

@@ -122,25 +122,34 @@ end
 
 local GLOBALS = { "print", "tostring", "pairs", "ipairs", "next" }
 
--- Calls fn, then puts back what a job's state replaces.
+-- Calls fn, then puts back what a job's state replaces, and forgets the modules it loaded.
 local function with_globals(fn)
-  local format, first, kept = string.format, package.loaders[1], {}
+  local format, first, kept, loaded = string.format, package.loaders[1], {}, {}
+  for name in pairs(package.loaded) do loaded[name] = true end
   for _, name in ipairs(GLOBALS) do kept[name] = _G[name] end
   local ok, a, b = pcall(fn)
   for name, v in pairs(kept) do rawset(_G, name, v) end
   string.format = format -- luacheck: ignore
+  for name in pairs(package.loaded) do
+    if not loaded[name] and not name:find "^moontide" then package.loaded[name] = nil end
+  end
   if package.loaders[1] ~= first then table.remove(package.loaders, 1) end
   if not ok then error(a, 0) end
   return a, b
 end
 M.with_globals = with_globals
 
+--- job.load, without what a job's state replaces.
+function M.load_query(file, which, how)
+  return with_globals(function() return job.load(file, which, how) end)
+end
+
 --- Loads job.lua among files (or the text of it): the plan and the bundle.
 function M.load(files, set)
   if type(files) == "string" then files = { ["job.lua"] = files } end
   local folder = M.folder(files)
-  local plans, bundle = with_globals(function() return job.load(folder .. "/job.lua", { set = set or {} }) end)
-  return plans[1], bundle, folder
+  local plan, loaded = M.load_query(folder .. "/job.lua", 1, { set = set })
+  return plan, loaded.bundle, folder
 end
 
 --- The error of loading a job, its file without the folder: "job.lua:3: …".

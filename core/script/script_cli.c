@@ -62,8 +62,19 @@ static void set_field(lua_State *L, const char *key, const char *text)
 
 /* ---- the table */
 
-/* run{file=, set=, once=, json=, terminal=, interval_ms=, max_batches=, max_rows=, max_ms=}
- * -> {code=, error=, rows=, format=, path=} */
+static void push_sinks(lua_State *L, const struct mt_run_answer *answer)
+{
+    lua_newtable(L);
+    for (int64_t i = 0; i < answer->n_sinks; i++) {
+        lua_newtable(L);
+        set_field(L, "format", answer->sinks[i].format);
+        set_field(L, "path", answer->sinks[i].path);
+        lua_rawseti(L, -2, (int)i + 1);
+    }
+}
+
+/* run{file=, set=, once=, json=, terminal=, finish_with_new_script=, accept_replay=, interval_ms=,
+ * max_batches=, max_rows=, max_ms=} -> {code=, error=, rows=, sinks={{format=, path=}}} */
 static int host_run(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -72,6 +83,8 @@ static int host_run(lua_State *L)
         .once = flag_field(L, "once"),
         .json = flag_field(L, "json"),
         .terminal = flag_field(L, "terminal"),
+        .finish_with_new_script = flag_field(L, "finish_with_new_script"),
+        .accept_replay = number_field(L, "accept_replay", -1),
         .interval_ms = number_field(L, "interval_ms", -1),
         .max_batches = number_field(L, "max_batches", 0),
         .max_rows = number_field(L, "max_rows", 0),
@@ -87,10 +100,9 @@ static int host_run(lua_State *L)
     lua_pushnumber(L, (lua_Number)answer.rows);
     lua_setfield(L, -2, "rows");
     set_field(L, "error", answer.error.text[0] ? answer.error.text : NULL);
-    set_field(L, "format", answer.format);
-    set_field(L, "path", answer.path);
-    free(answer.format);
-    free(answer.path);
+    push_sinks(L, &answer);
+    lua_setfield(L, -2, "sinks");
+    mt_run_answer_clear(&answer);
     return 1;
 }
 

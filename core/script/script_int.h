@@ -46,21 +46,52 @@ void mt_watch_leave(struct mt_watch *watch);
 /* True once for a stay of 10 seconds or more; text then says where it is stuck. */
 bool mt_watch_ask(struct mt_watch *watch, int64_t now_ms, char *text, size_t cap);
 
-/* ---- script_job.c: one job file, as the engine's struct mt_job */
+/* ---- script_plan.c: one query as Lua declares it */
+
+struct mt_plan {
+    struct mt_source *source; /* NULL once moved */
+    struct mt_sink *sink;     /* likewise */
+    int run, keep;            /* in the registry: the plan's function, and the plan */
+    struct mt_trigger trigger;
+    int64_t max_steps;
+    char *name, *checkpoint, *start_options, *time_zone; /* NULL: the job says nothing */
+};
+
+/* The text in a table's field, to be freed, or NULL. Raises. */
+char *mt_lua_text(lua_State *L, int table, const char *key);
+/* Reads the mt.Plan at index table into plan, which is zeroed. Raises; what was read stays to be
+ * cleared. */
+void mt_plan_read(lua_State *L, int table, struct mt_plan *plan);
+/* Fills what the plan says. Strings stay the plan's; source and sink move: the caller hands them
+ * to mt_query_open, or drops them. checkpoint is NULL when the job names none. */
+void mt_plan_settings(struct mt_plan *plan, struct mt_query_settings *settings);
+/* Frees source and sink that mt_query_open was not given. */
+void mt_settings_drop(struct mt_query_settings *settings);
+/* Before the Lua state goes. */
+void mt_plan_clear(struct mt_plan *plan);
+
+/* A new folder for a checkpoint that nobody asked for, or NULL. */
+char *mt_temporary_checkpoint(struct mt_error *err);
+/* Removes the folder, when its query is closed, and frees the path; NULL is fine. */
+void mt_temporary_remove(char *checkpoint);
+
+/* ---- script_job.c: one query of a job file, as the engine's struct mt_job */
 
 struct mt_script_job;
 
-/* Loads file with the values of --set. All arguments are borrowed while the job lives. */
-enum mt_status mt_script_job_open(const char *file, const struct mt_pairs *set,
+/* Loads the query at a place (from 1) in file with the values of --set. All arguments are
+ * borrowed while the job lives. */
+enum mt_status mt_script_job_open(const char *file, int64_t place, const struct mt_pairs *set,
                                   struct mt_watch *watch, struct mt_script_job **out,
                                   struct mt_error *err) MT_NODISCARD;
 /* After mt_query_close. NULL is fine. */
 void mt_script_job_close(struct mt_script_job *job);
-/* Fills what the job declares. Strings stay the job's; source and sink move: the caller
- * hands them to mt_query_open. checkpoint is NULL when the job names none. */
+/* As mt_plan_settings, and the job itself. */
 void mt_script_job_settings(struct mt_script_job *job, struct mt_query_settings *settings);
 /* Source rows the script was given, replays included. */
 int64_t mt_script_job_rows(const struct mt_script_job *job);
+/* How many queries the file has. */
+int64_t mt_script_job_queries(const struct mt_script_job *job);
 
 /* ---- script_outbox.c: lines on their way to standard output */
 
@@ -96,20 +127,28 @@ int mt_lua_mock(lua_State *L);
 struct mt_run_request {
     const char *file;
     struct mt_pairs set;
-    bool once;           /* availableNow, whatever the file says */
-    bool json;           /* progress as JSON lines */
-    bool terminal;       /* standard output is one: show what is being waited for */
+    bool once;                   /* availableNow, whatever the file says */
+    bool json;                   /* progress as JSON lines */
+    bool terminal;               /* standard output is one: show what is being waited for */
+    bool finish_with_new_script; /* the user's word, as in struct mt_query_settings */
+    int64_t accept_replay;       /* likewise; -1 */
     int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
-    int64_t max_batches; /* 0: no limit */
-    int64_t max_rows;    /* stop after the batch that reaches it; 0: no limit */
+    int64_t max_batches; /* of each query; 0: no limit */
+    int64_t max_rows;    /* each query stops after the batch that reaches it; 0: no limit */
     int64_t max_ms;      /* stop then at the latest; 0: no limit */
 };
-struct mt_run_answer {
-    int64_t rows;        /* that the script was given */
-    int code;            /* of the process */
-    char *format, *path; /* of the job's sink; NULL: none, or not loaded */
-    struct mt_error error;
+struct mt_run_sink {
+    char *format, *path; /* path: NULL when it has none */
 };
-/* Runs the job on a thread of its own until it ends, fails or is told to stop. */
+struct mt_run_answer {
+    int64_t rows;              /* that the script was given: the least of its queries */
+    int code;                  /* of the process */
+    struct mt_run_sink *sinks; /* declared ones */
+    int64_t n_sinks;
+    struct mt_error error; /* of the query that failed first */
+};
+/* Runs the queries of a job, each on a thread of its own, until they end, one fails or they are
+ * told to stop. */
 void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *answer);
+void mt_run_answer_clear(struct mt_run_answer *answer);
 #endif

@@ -105,7 +105,10 @@ const char *mt_rdkafka_version(void);
 /* mt.memoryStream(ddl): a source of rows that a test adds. */
 enum mt_status mt_memory_source_new(const char *ddl, const char *name, struct mt_source **out,
                                     struct mt_error *err) MT_NODISCARD;
-/* Appends rows (moved) of the stream's schema. */
+/* Another reader of a memory stream, from its first row on. */
+enum mt_status mt_memory_source_again(struct mt_source *of, struct mt_source **out,
+                                      struct mt_error *err) MT_NODISCARD;
+/* Appends rows (moved) of the stream's schema, for all its readers. */
 enum mt_status mt_memory_source_add(struct mt_source *source, struct ArrowArray *rows,
                                     struct mt_error *err) MT_NODISCARD;
 #endif

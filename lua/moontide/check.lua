@@ -47,14 +47,19 @@ local function warnings_of(plan, sink)
     list[#list + 1] = ("%s shows a batch again when it is replayed (at least once)"):format(sink.format)
   end
   list[#list + 1] = plan.trigger.warning
-  for _, words in ipairs(config.unread()) do list[#list + 1] = words end
+  return list
+end
+
+-- Of the whole job, not of one query.
+local function warnings_of_job()
+  local list = json.array(config.unread())
   for _, name in ipairs(job.c_modules()) do
     list[#list + 1] = ("the C module %q is not kept with the job's text"):format(name)
   end
   return list
 end
 
-local function facts_of(file, plan)
+local function facts_of(plan)
   local writer, source = plan.facts.query, plan.facts.query._frame._source
   local sink = {
     format = writer._format, identity = core.string(C.mt_sink_identity(plan.sink)),
@@ -62,7 +67,7 @@ local function facts_of(file, plan)
     options = options_of(query.sink_options(writer)), partitionBy = json.array(writer._partition_by),
   }
   return {
-    job = file, name = plan.name, errors = json.array {},
+    name = plan.name,
     source = { format = source.format, name = source.name, options = options_of(source.options),
       columns = columns_of(source.schema), reads = json.array(plan.facts.wanted) },
     steps = steps_of(plan.facts.stages),
@@ -75,13 +80,16 @@ end
 
 -- ---- loading, with all faults noted
 
-local function finish(file)
-  return function(returned)
-    if #fault.noted > 0 and not query.is_whole(returned) then return nil end
-    return fault.guard(function() end, query.rehearse, returned, function(plan)
-      return facts_of(file, plan)
-    end)
+-- The facts of each query that is not at fault already.
+local function finish(returned)
+  local entries, whole = query.entries(returned), true
+  for _, one in ipairs(entries) do whole = whole and query.is_whole(one) end
+  if whole or #fault.noted == 0 then fault.guard(function() end, query.list, returned) end
+  local list = json.array {}
+  for _, one in ipairs(entries) do
+    if query.is_whole(one) then list[#list + 1] = fault.guard(function() end, query.rehearse, one, facts_of) end
   end
+  return list
 end
 
 -- In the order of the job's lines.
@@ -109,15 +117,15 @@ end
 ---@return table facts
 function M.facts(file, conf)
   fault.noted = {}
-  local ok, facts = pcall(job.run, file, conf, finish(file))
+  local ok, queries = pcall(job.run, file, conf, finish)
   local noted = fault.noted
   fault.noted = nil
   if not ok then
-    if not fault.is_fault(facts) then error(facts, 0) end
-    noted[#noted + 1] = facts
+    if not fault.is_fault(queries) then error(queries, 0) end
+    noted[#noted + 1] = queries
   end
-  if #noted == 0 then return facts end
-  return { job = file, errors = errors_of(sorted(noted)) }
+  if #noted > 0 then return { job = file, errors = errors_of(sorted(noted)) } end
+  return { job = file, errors = json.array {}, queries = queries, warnings = warnings_of_job() }
 end
 
 -- ---- text
@@ -145,21 +153,11 @@ local function add_steps(lines, facts)
   end
 end
 
---- The facts as text for people.
----@param facts table
----@return string
-function M.text(facts)
-  local lines = {}
-  if #facts.errors > 0 then
-    for i, one in ipairs(facts.errors) do lines[i] = one.whole end
-    lines[#lines + 1] = #facts.errors == 1 and "1 error" or ("%d errors"):format(#facts.errors)
-    return table.concat(lines, "\n")
-  end
+local function add_query(lines, facts)
   local source, sink = facts.source, facts.sink
-  lines[1] = ("job         %s%s"):format(facts.job, facts.name and (" (%s)"):format(facts.name) or "")
-  lines[2] = ("source      %s %s"):format(source.format, source.name)
-  lines[3] = "            " .. ddl_of(source.columns)
-  lines[4] = ("            read: %s"):format(table.concat(source.reads, ", "))
+  lines[#lines + 1] = ("source      %s %s"):format(source.format, source.name)
+  lines[#lines + 1] = "            " .. ddl_of(source.columns)
+  lines[#lines + 1] = ("            read: %s"):format(table.concat(source.reads, ", "))
   add_options(lines, source.options)
   add_steps(lines, facts)
   lines[#lines + 1] = ("sink        %s, %s"):format(sink.format, sink.exactlyOnce and "exactly once"
@@ -171,6 +169,30 @@ function M.text(facts)
   add_options(lines, sink.options)
   lines[#lines + 1] = ("trigger     %s"):format(facts.trigger.words)
   lines[#lines + 1] = ("checkpoint  %s"):format(facts.checkpoint or "a temporary one")
+  for _, warning in ipairs(facts.warnings) do lines[#lines + 1] = "warning     " .. warning end
+end
+
+local function add_errors(lines, errors)
+  for i, one in ipairs(errors) do lines[i] = one.whole end
+  lines[#lines + 1] = #errors == 1 and "1 error" or ("%d errors"):format(#errors)
+end
+
+--- The facts as text for people.
+---@param facts table
+---@return string
+function M.text(facts)
+  local lines, n = {}, facts.queries and #facts.queries
+  if #facts.errors > 0 then
+    add_errors(lines, facts.errors)
+    return table.concat(lines, "\n")
+  end
+  local name = n == 1 and facts.queries[1].name
+  lines[1] = ("job         %s%s"):format(facts.job, name and (" (%s)"):format(name)
+    or n > 1 and (", %d queries"):format(n) or "")
+  for i, one in ipairs(facts.queries) do
+    if n > 1 then lines[#lines + 1] = ("\nquery       %s"):format(one.name or i) end
+    add_query(lines, one)
+  end
   for _, warning in ipairs(facts.warnings) do lines[#lines + 1] = "warning     " .. warning end
   return table.concat(lines, "\n")
 end

@@ -34,6 +34,11 @@ local function positive(text)
   return n
 end
 
+-- A batch's number as ckpt show prints it.
+local function batch_id(text)
+  return text:match "^%d+$" and tonumber(text) or nil, ("'%s' is not the number of a batch"):format(text)
+end
+
 local function add_set(command)
   command:option "--set"
     :argname "<key=value>"
@@ -58,13 +63,21 @@ local function add_run(parser)
     :description(
       "Runs a job until its trigger says that it is over, it fails, or it is stopped.\n"
         .. "SIGINT and SIGTERM finish the batch under way and stop; a second one ends the process\n"
-        .. "at once, and the next start recovers. Standard output is results and progress only.")
+        .. "at once, and the next start recovers. Where a job returns several queries, each has a\n"
+        .. "thread; when one fails the others stop after their batch. Standard output is results and\n"
+        .. "progress only.")
   add_job(run)
   add_set(run)
   run:flag("--once", "Take what is there now, within the job's limits, then end (availableNow).")
-  run:option("--max-batches", "Stop after this many batches."):argname "<n>":convert(positive)
+  run:option("--max-batches", "Stop each query after this many batches."):argname "<n>":convert(positive)
   run:epilog("Examples:\n   moontide run job.lua --set brokers=kafka:9092\n"
     .. "   moontide run job.lua --once --json >progress.jsonl")
+  run:flag("--finish-with-new-script")
+    :description "Once: finish a batch that some sinks hold a part of with the script as it is now."
+  run:option("--accept-replay")
+    :argname "<batch>"
+    :description "Once: what sinks hold of this batch stands, though its rows came out otherwise now."
+    :convert(batch_id)
   run:flag("--json", "Progress as JSON, one object a line, and nothing else on standard output.")
 end
 
@@ -181,6 +194,8 @@ function commands.run(args)
     set = values_of(args.set),
     once = args.once,
     max_batches = args.max_batches,
+    finish_with_new_script = args.finish_with_new_script,
+    accept_replay = args.accept_replay,
     json = args.json,
     terminal = not args.json and host.isatty(1),
   }

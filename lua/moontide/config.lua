@@ -10,45 +10,75 @@ local value = require "moontide.value"
 
 local M = {}
 
-local set = {}     -- from --set
-local read = {}    -- name -> value that conf gave
-local secrets = {} -- values to be masked
-local given = {} -- values that mt.secret gave, as keys
-local asked = {} -- names that were looked for, as keys
-local closed = false -- the job is loaded: what it consists of is settled
+---@class mt.Config what one job was given; several may be loaded in one state
+---@field set table<string, string> from --set
+---@field pinned table<string, string>? values of a batch's bundle, in place of set and environment
+---@field read table<string, string> name -> value that conf gave
+---@field asked table<string, boolean> names that were looked for
+---@field given table<string, boolean> values that mt.secret gave, as keys
+---@field closed boolean the job is loaded: what it consists of is settled
+
+local function fresh(values, pinned)
+  return { set = values, pinned = pinned, read = {}, asked = {}, given = {}, closed = false }
+end
+
+local now = fresh {} ---@type mt.Config of the job whose code runs
+local secrets = {} -- values to be masked, of all jobs
 
 --- Begins a job: values of --set; nothing was read yet.
 ---@param values table<string, string>
-function M.begin(values)
-  set, read, secrets, given, asked, closed = values, {}, {}, {}, {}, false
+---@param pinned table<string, string>? what conf gave to the job that is loaded again
+function M.begin(values, pinned)
+  now = fresh(values, pinned)
 end
 
 --- The job is loaded: conf gives what it gave before, and nothing new.
 function M.close()
-  closed = true
+  now.closed = true
+end
+
+--- Makes another job's the one that conf reads. Gives the one before.
+---@param config mt.Config
+---@return mt.Config
+function M.use(config)
+  local before = now
+  now = config
+  return before
+end
+
+---@return mt.Config
+function M.current()
+  return now
 end
 
 --- What conf gave so far, as text.
 ---@return table<string, string>
 function M.given()
   local copy = {}
-  for name, v in pairs(read) do copy[name] = v end
+  for name, v in pairs(now.read) do copy[name] = v end
   return copy
 end
 
 local function find(name)
-  asked[name] = true
-  if set[name] ~= nil then return set[name], "--set " .. name end
+  now.asked[name] = true
+  if now.set[name] ~= nil then return now.set[name], "--set " .. name end
   local variable = "MOONTIDE_" .. name:upper():gsub("%W", "_")
   return os.getenv(variable), variable
+end
+
+-- Where conf looks: a batch that is run again sees what it saw.
+local function find_conf(name)
+  if not now.pinned then return find(name) end
+  now.asked[name] = true
+  return now.pinned[name], "the batch's " .. name
 end
 
 --- What is to be said about values of --set that the job never looked for.
 ---@return string[]
 function M.unread()
-  local names, words = suggest.keys(asked), {}
-  for _, name in ipairs(suggest.keys(set)) do
-    if not asked[name] then
+  local names, words = suggest.keys(now.asked), {}
+  for _, name in ipairs(suggest.keys(now.set)) do
+    if not now.asked[name] then
       local near = suggest.nearest(name, names)
       words[#words + 1] = ("--set %s: the job does not read it%s"):format(name,
         near and ("; did you mean %q?"):format(near) or "")
@@ -84,17 +114,17 @@ end
 function M.conf(name, default)
   fault.expect("mt.conf: the name", name, "string")
   if default ~= nil then fault.expect("mt.conf: the default", default, "string or number or boolean") end
-  if closed and read[name] == nil then
+  if now.closed and now.read[name] == nil then
     fault.raise(("mt.conf %q is first read while rows run, and would not be kept with the job; "
       .. "read it at the top of the file"):format(name))
   end
-  local text, from = find(name)
+  local text, from = find_conf(name)
   local v = default
   if text ~= nil then v = typed(text, default, from) end
   if v == nil then
     fault.raise(("mt.conf %q is not set; run with --set %s=… or set %s"):format(name, name, from))
   end
-  read[name] = value.text(v)
+  now.read[name] = value.text(v)
   return v
 end
 
@@ -112,7 +142,7 @@ function M.secret(name)
     text = content:gsub("\r?\n$", "")
   end
   if #text >= 4 then secrets[#secrets + 1] = text end
-  given[text] = true
+  now.given[text] = true
   return text
 end
 
@@ -120,7 +150,7 @@ end
 ---@param text string
 ---@return boolean
 function M.is_secret(text)
-  return given[text] == true
+  return now.given[text] == true
 end
 
 --- The text without the secrets in it.

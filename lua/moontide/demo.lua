@@ -50,8 +50,10 @@ local function show_result(fail, answer, rows)
     say("\nthe job read %s of %s rows: it starts at `latest`, or reads another topic?",
       count(answer.rows), count(rows))
   end
-  if answer.format == "parquet" then
-    show_files(fail, answer.path)
+  for _, sink in ipairs(answer.sinks) do
+    if sink.format == "parquet" then
+      show_files(fail, sink.path)
+    end
   end
 end
 

@@ -40,10 +40,13 @@ local function is_own(info)
   return info.what == "C" or source:sub(1, #own) == own or source:sub(1, 9) == "=moontide"
 end
 
---- Names the job of this state; nil: there is none.
+--- Names the job of this state; nil: there is none. Gives the one before.
 ---@param loaded mt.LoadedJob?
+---@return mt.LoadedJob?
 function M.job(loaded)
+  local before = job
   job = loaded
+  return before
 end
 
 local function last_line(chunk)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
---- Loads a job file: runs it, plans the query it returns, and keeps the text of all it consists of.
+--- Loads a job file: runs it, plans a query it returns, and keeps the text of all it consists of.
 --
 -- The texts are the bundle, from which a batch can be known by the script that made it. So every
 -- Lua file that the job requires goes through the searcher here, beside the job file first, and
@@ -21,13 +21,14 @@ local M = {}
 ---@class mt.Job
 ---@field file string as given
 ---@field folder string
----@field files { name: string, text: string }[] the bundle's, the job file first
+---@field files { name: string, path: string, text: string }[] the bundle's, the job file first
+---@field texts table<string, string>? by name, of the bundle that is loaded in place of the disk's
 ---@field sources table<string, boolean> chunk names
 ---@field before table<string, boolean> modules that were there already
+---@field globals table? of its own, where the state is not the job's alone
 ---@field closed boolean nothing new may be loaded
----@field returned any
 
-local job ---@type mt.Job the one of this state
+local job ---@type mt.Job the one that is loading, or was loaded last
 
 -- ---- a job's globals
 
@@ -74,18 +75,23 @@ local function bundle_name(file)
   return file:sub(1, #prefix) == prefix and file:sub(#prefix + 1) or file
 end
 
+local function read(file)
+  if not job.texts then return paths.read(file) end
+  return job.texts[bundle_name(file)], ("the batch's script has no file %s"):format(file)
+end
+
 -- Reads and compiles a file, and keeps its text.
 local function compile(file)
-  local text, problem = paths.read(file)
+  local text, problem = read(file)
   if not text then error(fault.new("JOB", "FATAL", problem), 0) end
   if not core.C.mt_utf8_valid(text, #text) then
     error(fault.new("JOB", "FATAL", ("%s is not UTF-8 text; write other bytes as \\xNN"):format(file)), 0)
   end
-  job.files[#job.files + 1] = { name = bundle_name(file), text = text }
+  job.files[#job.files + 1] = { name = bundle_name(file), path = file, text = text }
   blame.remember(file, text)
   job.sources["@" .. file] = true
   local chunk, complaint = loadstring((text:gsub("^#[^\n]*", "")), "@" .. file)
-  if chunk then return chunk end
+  if chunk then return job.globals and setfenv(chunk, job.globals) or chunk end
   local line, words = complaint:match "^.-:(%d+): (.*)$"
   -- what is never closed is found at the end of the file, and mended where it was opened
   line = words and words:match "%(to close .* at line (%d+)%) near '<eof>'$" or line
@@ -93,8 +99,13 @@ local function compile(file)
 end
 
 local function find_module(name)
-  local beside = ("%s/?.lua;%s/?/init.lua;"):format(job.folder, job.folder)
-  return package.searchpath(name, beside .. package.path)
+  local templates = ("%s/?.lua;%s/?/init.lua;"):format(job.folder, job.folder) .. package.path
+  if not job.texts then return package.searchpath(name, templates) end
+  for template in templates:gmatch "[^;]+" do
+    local file = template:gsub("%?", (name:gsub("%.", "/"))):gsub("^%./", "")
+    if job.texts[bundle_name(file)] then return file end
+  end
+  return nil, "\n\tnot in the batch's script"
 end
 
 -- Stands first among package.loaders: Lua modules of the job. Others are left to the rest.
@@ -120,9 +131,17 @@ end
 
 -- ---- loading
 
-local function begin(file, conf)
-  config.begin(conf.set or {})
-  job = { file = file, folder = paths.folder(file), files = {}, sources = {}, before = {}, closed = false }
+---@class mt.Loading how a job is loaded, beside its file
+---@field set table<string, string>? values of --set
+---@field bundle string? JSON: these texts and values, and not those of the disk
+---@field globals table? see mt.Job
+
+local function begin(file, how)
+  local bundle = how.bundle and require("cjson").decode(how.bundle)
+  config.begin(how.set or {}, bundle and bundle.conf)
+  job = { file = file, folder = paths.folder(file), files = {}, sources = {}, before = {}, closed = false,
+    globals = how.globals, texts = bundle and {} }
+  for _, one in raw.ipairs(bundle and bundle.files or {}) do job.texts[one.name] = one.text end
   for name in raw.pairs(package.loaded) do job.before[name] = true end
   if package.loaders[1] ~= searcher then table.insert(package.loaders, 1, searcher) end
   rawset(mt, "file", M.file)
@@ -130,6 +149,8 @@ local function begin(file, conf)
   if zone and zone ~= "UTC" then
     error(fault.new("JOB", "FATAL", ("timeZone %s: only UTC is here yet"):format(zone)), 0)
   end
+  if not bundle or bundle.main:sub(1, 1) == "/" or job.folder == "." then return bundle and bundle.main or file end
+  return job.folder .. "/" .. bundle.main
 end
 
 local raised -- the frame of the error, noted before anything that takes stack
@@ -164,7 +185,8 @@ end
 -- What a job file returned, when it is one value.
 local function only(...)
   if select("#", ...) > 1 then
-    fault.raise(("the job returned %d values; one query a file for now"):format(select("#", ...)))
+    fault.raise(("the job returned %d values; it returns its queries as a list: return { a, b }")
+      :format(select("#", ...)))
   end
   return (...)
 end
@@ -172,15 +194,15 @@ end
 --- Runs a job file and calls finish(what it returned) as a part of it: faults found there have no
 --- frame of the job any more and stand at its last line.
 ---@param file string
----@param conf { set: table<string, string>? }
+---@param how mt.Loading
 ---@param finish fun(returned: any): any
 ---@return any what finish gave
-function M.run(file, conf, finish)
-  begin(file, conf)
+function M.run(file, how, finish)
+  file = begin(file, how)
   local chunk = compile(file)
   local loaded = { file = file, files = job.sources, chunk = chunk }
   fault.job(loaded)
-  M.install()
+  if not job.globals then M.install() end
   local result = protected(function()
     local returned = only(chunk())
     return finish(returned)
@@ -213,15 +235,66 @@ function M.c_modules()
   return names
 end
 
---- Loads a job for the host.
+-- ---- for the host
+
+local function missing_from(list, other)
+  local there, names = {}, {}
+  for _, name in raw.ipairs(other) do there[name] = true end
+  for _, name in raw.ipairs(list) do
+    if not there[name] then names[#names + 1] = name end
+  end
+  return table.concat(names, ", ")
+end
+
+local function lines_of(text)
+  local list = {}
+  for line in text:gmatch "[^\n]+" do list[#list + 1] = line end
+  return list
+end
+
+-- A run has the queries that it began with.
+local function expect_same_queries(now, before)
+  local added, dropped = missing_from(now, before), missing_from(before, now)
+  if added == "" and dropped == "" then return end
+  local words = {}
+  if added ~= "" then words[1] = "adds " .. added end
+  if dropped ~= "" then words[#words + 1] = "drops " .. dropped end
+  error(fault.new("JOB", "FATAL", ("%s: the file %s; a run keeps the queries it began with: restart for that")
+    :format(job.file, table.concat(words, " and "))), 0)
+end
+
+local function place_of(identities, which)
+  for place, identity in raw.ipairs(identities) do
+    if which == place or which == identity then return place end
+  end
+  error(fault.new("JOB", "FATAL", ("%s: the file has no %s"):format(job.file, which)), 0)
+end
+
+---@class mt.HostLoading: mt.Loading
+---@field queries string? identities that the job must have, a line each
+
+--- Loads one query of a job.
 ---@param file string
----@param conf { set: table<string, string>? }
----@return mt.Plan[] plans
----@return string bundle JSON
-function M.load(file, conf)
-  local plans = M.run(file, conf, query.plan)
-  for _, words in ipairs(config.unread()) do log.warn(words) end
-  return plans, M.bundle()
+---@param which integer|string its place, or its identity
+---@param how mt.HostLoading
+---@return mt.Plan
+---@return { bundle: string, identity: string, queries: string, n: integer, files: string } lines, where several
+function M.load(file, which, how)
+  local identities, place = {}, nil
+  local plan = M.run(file, how, function(returned)
+    local queries = query.list(returned)
+    for i, one in raw.ipairs(queries) do identities[i] = query.identity(one, i) end
+    if how.queries then expect_same_queries(identities, lines_of(how.queries)) end
+    place = place_of(identities, which)
+    return query.plan(queries[place])
+  end)
+  if which == 1 then
+    for _, words in raw.ipairs(config.unread()) do log.warn(words) end
+  end
+  local files = {}
+  for i, one in raw.ipairs(job.files) do files[i] = one.path end
+  return plan, { bundle = M.bundle(), identity = identities[place], n = #identities,
+    queries = table.concat(identities, "\n"), files = table.concat(files, "\n") }
 end
 
 return M

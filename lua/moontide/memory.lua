@@ -12,7 +12,7 @@ local C = core.C
 local M = {}
 
 ---@class mt.MemoryStream: mt.DataFrame
----@field package _pointer ffi.cdata* struct mt_source *
+---@field package _pointer ffi.cdata* struct mt_source * that no query reads
 local MemoryStream = {}
 
 -- Arrays of the fields, out of rows that are tables. at.i is the row it is at.
@@ -91,11 +91,10 @@ function M.stream(ddl)
   if C.mt_memory_source_new(ddl, name, out, core.err) ~= 0 then
     fault.raise("memoryStream: " .. core.failure())
   end
-  local pointer, handed_over = core.gc(out[0], C.mt_source_free), false
+  local pointer = core.gc(out[0], C.mt_source_free)
   local function open()
-    if handed_over then fault.raise("this memory stream already feeds a query", at) end
-    handed_over = true
-    return pointer
+    if C.mt_memory_source_again(pointer, out, core.err) ~= 0 then fault.raise((core.failure()), at) end
+    return out[0]
   end
   local source = {
     format = "memory", name = name, words = "memory " .. name, options = {}, at = at, open = open,

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
---- What a job returned, as a plan for the host: an open source and sink, and the function that
---- runs a batch.
+--- What a job returned: its queries, and each as a plan for the host, which is an open source and
+--- sink, and the function that runs a batch.
 local core = require "moontide._core"
 local dataframe = require "moontide.dataframe"
 local fault = require "moontide.fault"
@@ -37,15 +37,64 @@ local function expect_query(value)
   fault.raise(("the job returned a %s; it returns its query: return df.writeStream…"):format(what))
 end
 
---- The writers among what a job returned: one, or a list of one.
+--- What a job returned, one by one: a query, or the entries of a list.
 ---@param value any
----@return mt.DataStreamWriter
-function M.only(value)
-  if type(value) ~= "table" or getmetatable(value) ~= nil then return expect_query(value) end
-  if #value > 1 then
-    fault.raise(("the job returned %d queries; one query a file for now, several come later"):format(#value))
+---@return any[]
+function M.entries(value)
+  if type(value) ~= "table" or getmetatable(value) ~= nil then return { value } end
+  local list = {}
+  for key in pairs(value) do
+    if type(key) ~= "number" then
+      fault.raise(("the job returned a table with the name %q; it returns a list of its queries: return { a, b }")
+        :format(tostring(key)))
+    end
+    list[#list + 1] = key
   end
-  return expect_query(value[1])
+  table.sort(list)
+  for i, key in ipairs(list) do
+    if key ~= i then fault.raise(("entry %d of the list that the job returned is nil"):format(i)) end
+    list[i] = value[key]
+  end
+  return list
+end
+
+-- What two queries of one job may not share, and the words for it.
+local UNIQUE = {
+  { of = function(query) return query._query_name end,
+    words = "two queries have the name %q: give each one of its own with :queryName" },
+  { of = writer.checkpoint,
+    words = "two queries have the checkpointLocation %s: each keeps its place in a folder of its own" },
+}
+
+local function expect_distinct(queries)
+  for _, unique in ipairs(UNIQUE) do
+    local seen = {}
+    for _, query in ipairs(queries) do
+      local own = unique.of(query)
+      if own and seen[own] then fault.raise(unique.words:format(own), query._at) end
+      if own then seen[own] = true end
+    end
+  end
+end
+
+--- The queries that a job returned: one, or a list of them.
+---@param value any
+---@return mt.DataStreamWriter[]
+function M.list(value)
+  local queries = M.entries(value)
+  for i = 1, math.max(1, #queries) do queries[i] = expect_query(queries[i]) end
+  expect_distinct(queries)
+  return queries
+end
+
+--- What a query is known by, at load, at a reload and when a batch is replayed.
+---@param query mt.DataStreamWriter
+---@param place integer in the job's list
+---@return string
+function M.identity(query, place)
+  local checkpoint = writer.checkpoint(query)
+  return checkpoint and "checkpoint " .. checkpoint
+    or query._query_name and ("query %q"):format(query._query_name) or "query " .. place
 end
 
 --- True for a query no part of which was at fault under `check`.
@@ -87,22 +136,22 @@ local function make(query)
   }
 end
 
---- Plans what a job returned. Raises at the job's lines.
----@param value any
----@return mt.Plan[] one plan
-function M.plan(value)
-  local plan = make(M.only(value))
+--- Plans one query. Raises at the job's lines.
+---@param query mt.DataStreamWriter
+---@return mt.Plan
+function M.plan(query)
+  local plan = make(query)
   if plan.trigger.warning then log.warn(plan.trigger.warning) end
   plan.source = core.address(core.gc(plan.source, nil))
   plan.sink = core.address(plan.sink)
-  return { plan }
+  return plan
 end
 
 --- Makes a plan, shows it, and closes its source and sink again.
----@param value any
+---@param query mt.DataStreamWriter
 ---@param show fun(plan: mt.Plan): any source and sink are pointers here
-function M.rehearse(value, show)
-  local plan = make(M.only(value))
+function M.rehearse(query, show)
+  local plan = make(query)
   local ok, result = pcall(show, plan)
   C.mt_sink_free(plan.sink)
   if not ok then error(result, 0) end

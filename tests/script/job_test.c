@@ -59,7 +59,7 @@ static void read_rows(void)
 static void load(const char *text)
 {
     write_job(text);
-    if (mt_script_job_open(file, &set, &watch, &job, &err) != MT_OK)
+    if (mt_script_job_open(file, 1, &set, &watch, &job, &err) != MT_OK)
         fail_msg("%s", err.text);
     mt_script_job_settings(job, &settings);
     read_rows();
@@ -140,28 +140,48 @@ static void variables_outlive_a_batch_but_not_a_reset(void **state)
     assert_int_equal(mt_script_job_rows(job), 8);
 }
 
-static void file_changed_before_a_retry_stops_the_query(void **state)
-{
-    (void)state;
-    load(COUNTING);
-    char changed[sizeof COUNTING + 20];
-    snprintf(changed, sizeof changed, "%s-- mended\n", COUNTING);
-    write_job(changed);
-    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_FATAL);
-    assert_int_equal(err.class_, MT_CLASS_JOB);
-    assert_non_null(strstr(err.text, "job.lua"));
-    assert_non_null(strstr(err.text, "start the query again"));
-}
-
-static void file_that_no_longer_loads_stops_the_query(void **state)
+static void retry_runs_the_text_that_was_loaded_whatever_the_file_is_now(void **state)
 {
     (void)state;
     load(COUNTING);
     write_job("return = 1\n");
-    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_FATAL);
+    assert_int_equal(run_and_ask_seen(), 2);
+    if (settings.job.reset(settings.job.self, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(run_and_ask_seen(), 2);
+}
+
+static void replay_runs_another_script_until_the_next_reset(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    char *now = mt_strdup(settings.bundle);
+    struct mt_buf bundle = {0};
+    const char *at = strstr(now, "seen = 0");
+    mt_buf_addf(&bundle, "%.*sseen = 5%s", (int)(at - now), now, at + 8);
+    mt_buf_adds(&bundle, "more than len");
+    if (settings.job.replay(settings.job.self, bundle.data, strlen(now), &err) != MT_OK)
+        fail_msg("%s", err.text);
+    assert_int_equal(run_and_ask_seen(), 7);
+    assert_int_equal(settings.job.reset(settings.job.self, &err), MT_OK);
+    assert_int_equal(run_and_ask_seen(), 2);
+    mt_buf_free(&bundle);
+    free(now);
+}
+
+static void replay_of_a_script_without_the_query_is_told(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    static const char other[] =
+        "{\"conf\":{},\"main\":\"job.lua\",\"files\":[{\"name\":\"job.lua\","
+        "\"text\":\"return require 'moontide'.memoryStream 'n INT'"
+        ".writeStream:format 'noop'\"}]}";
+    assert_int_equal(settings.job.replay(settings.job.self, other, sizeof other - 1, &err),
+                     MT_FATAL);
     assert_int_equal(err.class_, MT_CLASS_JOB);
-    assert_non_null(strstr(err.text, "to retry its batch: "));
-    assert_non_null(strstr(err.text, "job.lua:1: "));
+    assert_non_null(strstr(err.text, "the script that its batch was made by: "));
+    assert_non_null(strstr(err.text, "the file has no query \"counting\""));
 }
 
 static void failing_function_has_its_class_and_its_row(void **state)
@@ -188,9 +208,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(plan_says_what_the_job_declared, set_up, tear_down),
         cmocka_unit_test_setup_teardown(variables_outlive_a_batch_but_not_a_reset, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(file_changed_before_a_retry_stops_the_query, set_up,
+        cmocka_unit_test_setup_teardown(
+            retry_runs_the_text_that_was_loaded_whatever_the_file_is_now, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(replay_runs_another_script_until_the_next_reset, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(file_that_no_longer_loads_stops_the_query, set_up,
+        cmocka_unit_test_setup_teardown(replay_of_a_script_without_the_query_is_told, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(failing_function_has_its_class_and_its_row, set_up,
                                         tear_down),

@@ -112,6 +112,28 @@ static void a_position_past_the_rows_is_refused(void **state)
     mt_source_free(source);
 }
 
+static void each_reader_reads_all_rows_and_outlives_the_others(void **state)
+{
+    (void)state;
+    struct mt_error err = {0};
+    struct mt_source *first = stream_of("n BIGINT, s STRING, l ARRAY<INT>"), *second;
+    add(first, 0, 2);
+    must(mt_memory_source_again(first, &second, &err), &err);
+    add(first, 2, 1);
+    char *start = start_of(second);
+    struct mt_batch batch = {0};
+    assert_true(next_batch(second, &start, MT_REACH_ARRIVED, &batch));
+    assert_int_equal(batch.array.length, 3);
+    mt_batch_release(&batch);
+    mt_source_free(first);
+    add(second, 3, 1);
+    assert_true(next_batch(second, &start, MT_REACH_ARRIVED, &batch));
+    assert_value(&batch, "n", 0, "3");
+    mt_batch_release(&batch);
+    free(start);
+    mt_source_free(second);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -119,6 +141,7 @@ int main(void)
         cmocka_unit_test(any_range_reads_again_and_only_wanted_columns),
         cmocka_unit_test(adding_wakes_and_a_target_stays_where_it_was),
         cmocka_unit_test(a_position_past_the_rows_is_refused),
+        cmocka_unit_test(each_reader_reads_all_rows_and_outlives_the_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

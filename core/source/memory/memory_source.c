@@ -5,8 +5,11 @@
  *
  * A position is the number of rows before it ("17"). Rows stay as long as the stream
  * does: a batch may be read again within the process, and a second query may read from
- * the start. They do not outlive it, so the source calls itself not replayable. Adding
- * and reading may happen in two threads; the list of chunks is all they share. */
+ * the start. They do not outlive it, so the source calls itself not replayable.
+ *
+ * A source is a reader of the stream: each query has its own, and the script keeps one to
+ * add rows by, so that neither goes with the other. Adding and reading may happen in two
+ * threads; the stream is all they share. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -22,14 +25,22 @@ struct chunk {
     int64_t first;          /* rows before it */
 };
 
+struct memory_source;
+
+struct stream {
+    pthread_mutex_t lock; /* over all of it */
+    struct chunk *chunks;
+    int64_t n_chunks;
+    int64_t total;                 /* rows */
+    struct memory_source *readers; /* the stream goes with the last one */
+};
+
 struct memory_source {
     struct mt_source base;
     char *ddl, *stream_name; /* options */
-    pthread_mutex_t lock;    /* over chunks and total */
-    struct chunk *chunks;
-    int64_t n_chunks;
-    int64_t total;  /* rows */
-    int64_t target; /* of a run with MT_REACH_TARGET; -1: not set yet */
+    struct stream *stream;
+    struct memory_source *next; /* of the stream's readers */
+    int64_t target;             /* of a run with MT_REACH_TARGET; -1: not set yet */
 };
 
 static const struct mt_option options[] = {
@@ -40,10 +51,48 @@ static const struct mt_option options[] = {
     {0},
 };
 
+/* ---- the stream */
+
+static void join(struct memory_source *self, struct stream *stream)
+{
+    pthread_mutex_lock(&stream->lock);
+    self->stream = stream;
+    self->next = stream->readers;
+    stream->readers = self;
+    pthread_mutex_unlock(&stream->lock);
+}
+
+static void stream_free(struct stream *stream)
+{
+    for (int64_t i = 0; i < stream->n_chunks; i++)
+        stream->chunks[i].rows.release(&stream->chunks[i].rows);
+    free(stream->chunks);
+    pthread_mutex_destroy(&stream->lock);
+    free(stream);
+}
+
+static void leave(struct memory_source *self)
+{
+    struct stream *stream = self->stream;
+    pthread_mutex_lock(&stream->lock);
+    struct memory_source **link = &stream->readers;
+    while (*link != self)
+        link = &(*link)->next;
+    *link = self->next;
+    bool last = !stream->readers;
+    pthread_mutex_unlock(&stream->lock);
+    if (last)
+        stream_free(stream);
+}
+
+/* ---- the source */
+
 static enum mt_status memory_open(struct mt_source *base, struct mt_error *err)
 {
     struct memory_source *self = (struct memory_source *)base;
-    pthread_mutex_init(&self->lock, NULL);
+    struct stream *stream = mt_alloc(sizeof *stream);
+    pthread_mutex_init(&stream->lock, NULL);
+    join(self, stream);
     self->target = -1;
     base->name = mt_strdup(self->stream_name);
     base->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -70,12 +119,13 @@ static enum mt_status position_of(const struct memory_source *self, const char *
         return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
                        "%s: \"%s\" is no position of a memory stream (a number of rows)",
                        self->base.name, text);
-    if (*position > self->total)
+    int64_t total = self->stream->total;
+    if (*position > total)
         return mt_fail(err, MT_FATAL, MT_CLASS_DATA_LOSS,
                        "%s: the checkpoint is at row %" PRId64 " and the stream has %" PRId64
                        " rows; rows of a memory stream do not outlive their process: use a new "
                        "checkpoint",
-                       self->base.name, *position, self->total);
+                       self->base.name, *position, total);
     return MT_OK;
 }
 
@@ -89,10 +139,10 @@ static enum mt_status memory_available(struct mt_source *base, const char *start
     (void)now_ms;
     if (read(base->wake_fd, &wakes, sizeof wakes) < 0)
         wakes = 0; /* nothing was added since the last time */
-    pthread_mutex_lock(&self->lock);
+    pthread_mutex_lock(&self->stream->lock);
     enum mt_status status = position_of(self, start, &from, err);
-    end = self->total;
-    pthread_mutex_unlock(&self->lock);
+    end = self->stream->total;
+    pthread_mutex_unlock(&self->stream->lock);
     if (status != MT_OK)
         return status;
     if (reach == MT_REACH_TARGET || reach == MT_REACH_ALL) {
@@ -116,8 +166,8 @@ static enum mt_status column_of(const struct memory_source *self, int32_t which,
     struct mt_column column;
     enum mt_status status = MT_OK;
     mt_column_init(&column, self->base.full_schema.children[which]);
-    for (int64_t i = 0; status == MT_OK && i < self->n_chunks; i++) {
-        const struct chunk *chunk = &self->chunks[i];
+    for (int64_t i = 0; status == MT_OK && i < self->stream->n_chunks; i++) {
+        const struct chunk *chunk = &self->stream->chunks[i];
         int64_t first = start > chunk->first ? start - chunk->first : 0;
         int64_t last = end - chunk->first;
         if (last > chunk->rows.length)
@@ -168,13 +218,13 @@ static enum mt_status memory_read(struct mt_source *base, const char *start, con
     struct memory_source *self = (struct memory_source *)base;
     int64_t from, to;
     (void)facts, (void)now_ms;
-    pthread_mutex_lock(&self->lock);
+    pthread_mutex_lock(&self->stream->lock);
     enum mt_status status = position_of(self, start, &from, err);
     if (status == MT_OK)
         status = position_of(self, end, &to, err);
     if (status == MT_OK)
         status = read_range(self, from, to > from ? to : from, out, err);
-    pthread_mutex_unlock(&self->lock);
+    pthread_mutex_unlock(&self->stream->lock);
     return status;
 }
 
@@ -199,12 +249,9 @@ static void memory_describe(struct mt_source *base, const char *end, const char 
 static void memory_close(struct mt_source *base)
 {
     struct memory_source *self = (struct memory_source *)base;
-    for (int64_t i = 0; i < self->n_chunks; i++)
-        self->chunks[i].rows.release(&self->chunks[i].rows);
-    free(self->chunks);
+    leave(self);
     if (base->wake_fd >= 0)
         close(base->wake_fd);
-    pthread_mutex_destroy(&self->lock);
 }
 
 const struct mt_source_type mt_source_memory = {
@@ -234,22 +281,43 @@ enum mt_status mt_memory_source_new(const char *ddl, const char *name, struct mt
     return status;
 }
 
+enum mt_status mt_memory_source_again(struct mt_source *of, struct mt_source **out,
+                                      struct mt_error *err)
+{
+    struct memory_source *first = (struct memory_source *)of;
+    enum mt_status status = mt_memory_source_new(first->ddl, first->stream_name, out, err);
+    if (status != MT_OK)
+        return status;
+    struct memory_source *self = (struct memory_source *)*out;
+    leave(self);
+    join(self, first->stream);
+    return MT_OK;
+}
+
+/* Under the lock: a reader of another thread may leave at any time. */
+static void wake_readers(const struct stream *stream)
+{
+    uint64_t one = 1;
+    for (const struct memory_source *reader = stream->readers; reader; reader = reader->next)
+        if (write(reader->base.wake_fd, &one, sizeof one) < 0)
+            mt_log(MT_DEBUG, "%s: the reader is awake already", reader->base.name);
+}
+
 enum mt_status mt_memory_source_add(struct mt_source *base, struct ArrowArray *rows,
                                     struct mt_error *err)
 {
-    struct memory_source *self = (struct memory_source *)base;
-    uint64_t one = 1;
+    struct stream *stream = ((struct memory_source *)base)->stream;
     if (rows->n_children != base->full_schema.n_children)
         return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
                        "%s: rows of %" PRId64 " columns for a stream of %" PRId64, base->name,
                        rows->n_children, base->full_schema.n_children);
-    pthread_mutex_lock(&self->lock);
-    self->chunks = mt_realloc(self->chunks, (size_t)(self->n_chunks + 1) * sizeof *self->chunks);
-    self->chunks[self->n_chunks++] = (struct chunk){*rows, self->total};
-    self->total += rows->length;
+    pthread_mutex_lock(&stream->lock);
+    stream->chunks =
+        mt_realloc(stream->chunks, (size_t)(stream->n_chunks + 1) * sizeof *stream->chunks);
+    stream->chunks[stream->n_chunks++] = (struct chunk){*rows, stream->total};
+    stream->total += rows->length;
     rows->release = NULL;
-    pthread_mutex_unlock(&self->lock);
-    if (write(base->wake_fd, &one, sizeof one) < 0)
-        mt_log(MT_DEBUG, "%s: the reader is awake already", base->name);
+    wake_readers(stream);
+    pthread_mutex_unlock(&stream->lock);
     return MT_OK;
 }
