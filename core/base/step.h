@@ -2,8 +2,8 @@
  *
  * step.h - the named steps of a batch, for tests that kill the process at each.
  * `moontide` links step_none.c (nothing happens); `moontide-steps` links
- * step_kill.c, where MOONTIDE_KILL="<step>" or "<step>:<batch>" raises SIGKILL on
- * arrival, and MOONTIDE_FAIL="<step>[:<batch>][=errno]" makes mt_step_fails true. */
+ * step_kill.c, where MOONTIDE_KILL="<step>[:<batch>][#<n>]" raises SIGKILL on arrival (the
+ * n-th), and MOONTIDE_FAIL="<step>[:<batch>][=errno]" makes mt_step_fails true. */
 #ifndef MT_STEP_H
 #define MT_STEP_H
 #include "base/base.h"

@@ -5,13 +5,14 @@
  * process can change its mind. */
 #include <errno.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/step.h"
 
-/* "name" or "name:batch", then maybe "=errno" */
-static bool matches(const char *rule, const char *name, int64_t batch_id, int *error)
+/* A rule is "name" or "name:batch", then maybe "#n" or "=errno". Sets what they say. */
+static bool matches(const char *rule, const char *name, int64_t batch_id, int *number)
 {
     size_t len = strlen(name);
     if (!rule || strncmp(rule, name, len) != 0)
@@ -23,15 +24,17 @@ static bool matches(const char *rule, const char *name, int64_t batch_id, int *e
             return false;
         rule = end;
     }
-    if (*rule == '=')
-        *error = atoi(rule + 1);
-    return *rule == '\0' || *rule == '=';
+    if (*rule == '=' || *rule == '#')
+        *number = atoi(rule + 1);
+    return *rule == '\0' || *rule == '=' || *rule == '#';
 }
 
 void mt_step(const char *name, int64_t batch_id)
 {
-    int unused = 0;
-    if (matches(getenv("MOONTIDE_KILL"), name, batch_id, &unused))
+    static atomic_int arrivals;
+    int wanted = 1;
+    if (matches(getenv("MOONTIDE_KILL"), name, batch_id, &wanted) &&
+        atomic_fetch_add(&arrivals, 1) + 1 == wanted)
         raise(SIGKILL);
 }
 

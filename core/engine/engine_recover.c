@@ -141,8 +141,8 @@ static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
     free(plan->sink);
     plan->sink = NULL; /* it is this one now */
     if (strcmp(plan->bundle, query->bundle_hash) != 0)
-        mt_log(MT_INFO, "planned by script %.12s and held by no sink: script %.12s runs it",
-               plan->bundle, query->bundle_hash);
+        mt_log(MT_INFO, "planned by script %.12s: script %.12s runs it", plan->bundle,
+               query->bundle_hash);
     memcpy(plan->bundle, query->bundle_hash, sizeof plan->bundle);
     plan->attempt++;
     char *json = plan_to_json(query);

@@ -34,10 +34,440 @@ static void test_each_save_and_the_state_have_each_batch_once(void **state)
     saves_deinit(&bench);
 }
 
+/* ---- identities */
+
+static enum mt_status twice_to_one_path(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save(run, "a", 0, 6, err);
+    return status == MT_OK ? save(run, "a", 6, 4, err) : status;
+}
+
+static void test_two_saves_to_one_path_are_two_sinks(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, twice_to_one_path, 20);
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 2, 12);
+    expect_stored("vault a #2", 2, 8);
+    saves_deinit(&bench);
+}
+
+static enum mt_status one_name_twice(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save_of(run, "vault", "a", "mine", 0, 6, err);
+    return status == MT_OK ? save_of(run, "vault", "b", "mine", 6, 4, err) : status;
+}
+
+static void test_two_saves_of_one_name_are_refused(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, one_name_twice, 20);
+    saves_run_fails(&bench, &script, "a second save is named \"mine\" in this batch");
+    saves_deinit(&bench);
+}
+
+static enum mt_status by_turns(struct mt_run *run, struct mt_error *err)
+{
+    bool even = run->batch_id % 2 == 0;
+    enum mt_status status = even ? MT_OK : save(run, "a", 0, 2, err);
+    if (status == MT_OK)
+        status = save(run, even ? "b" : "c", 2, 3, err);
+    return status == MT_OK ? save(run, even ? "c" : "b", 5, 5, err) : status;
+}
+
+static void test_saves_under_conditions_and_in_other_order_keep_their_sinks(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, by_turns, 40);
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 2, 4);
+    expect_stored("vault b", 4, 16);
+    expect_stored("vault c", 4, 16);
+    saves_deinit(&bench);
+}
+
+/* ---- a script that fails */
+
+static int failures; /* still to come */
+
+static enum mt_status fails_between(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = count_rows(run, err);
+    if (status == MT_OK)
+        status = save(run, "a", 0, 6, err);
+    if (status == MT_OK && failures > 0 && failures--)
+        return raise_error(err);
+    return status == MT_OK ? save(run, "b", 6, 4, err) : status;
+}
+
+static void test_what_one_sink_holds_is_skipped_when_the_batch_runs_again(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, fails_between, 20);
+    failures = 1;
+    saves_run_fails(&bench, &script, "batch 0: job.lua:7: amount is null here");
+    assert_int_equal(state_rows(&bench), 0);
+    saves_run_ok(&bench, &script);
+    assert_int_equal(script.replays, 0); /* it is the script that began the batch */
+    assert_int_equal(vault_of("vault a")->commits, 2);
+    expect_stored("vault a", 2, 12);
+    expect_stored("vault b", 2, 8);
+    assert_int_equal(state_rows(&bench), 20);
+    saves_deinit(&bench);
+}
+
+static enum mt_status fails_before(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = count_rows(run, err);
+    (void)run;
+    return status == MT_OK ? raise_error(err) : status;
+}
+
+static enum mt_status mended(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = count_rows(run, err);
+    return status == MT_OK ? save(run, "mended", 0, 10, err) : status;
+}
+
+static void test_a_script_mended_before_any_save_runs_the_batch(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, fails_before, 20);
+    saves_run_fails(&bench, &script, "amount is null here");
+    script.today = mended;
+    bench.settings.bundle_hash = HASH_2;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(script.replays, 0);
+    expect_stored("vault mended", 2, 20);
+    assert_string_equal(vault_of("vault mended")->batches[0].bundle, HASH_2);
+    assert_int_equal(state_rows(&bench), 20);
+    saves_deinit(&bench);
+}
+
+static void test_a_script_mended_after_a_save_waits_for_the_next_batch(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, fails_between, 20);
+    failures = 1;
+    saves_run_fails(&bench, &script, "amount is null here");
+    script.planned = fails_between;
+    script.today = mended;
+    bench.settings.bundle_hash = HASH_2;
+    bench.settings.bundle = "{\"files\":[2]}";
+    saves_run_ok(&bench, &script);
+    assert_int_equal(script.replays, 1);
+    assert_string_equal(script.bundle, "{\"files\":[]}");
+    expect_stored("vault a", 1, 6);
+    expect_stored("vault b", 1, 4);
+    assert_string_equal(vault_of("vault b")->batches[0].bundle, HASH_1);
+    expect_stored("vault mended", 1, 10);
+    assert_string_equal(vault_of("vault mended")->batches[0].bundle, HASH_2);
+    assert_int_equal(state_rows(&bench), 20);
+    saves_deinit(&bench);
+}
+
+static void test_a_planned_script_that_fails_again_stops_and_todays_may_finish(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, fails_between, 20);
+    failures = 2;
+    saves_run_fails(&bench, &script, "amount is null here");
+    script.planned = fails_between;
+    script.today = mended;
+    bench.settings.bundle_hash = HASH_2;
+    saves_run_fails(&bench, &script, "Of this batch vault a holds it (6 rows)");
+    assert_non_null(strstr(bench.err.text, "amount is null here"));
+    assert_non_null(strstr(bench.err.text, "--finish-with-new-script"));
+    bench.settings.finish_with_new_script = true;
+    setenv("MOONTIDE_FAIL", "store.commit:0", 1); /* and once said, it holds for a restart */
+    saves_run_fails(&bench, &script, "no space left");
+    unsetenv("MOONTIDE_FAIL");
+    bench.settings.finish_with_new_script = false;
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 1, 6);
+    expect_stored("vault mended", 2, 20);
+    assert_int_equal(vault_of("vault mended")->commits, 2);
+    assert_int_equal(state_rows(&bench), 20);
+    saves_deinit(&bench);
+}
+
+/* ---- a script that does something else the second time */
+
+static const char *second_path;
+static int32_t first_rows, second_rows;
+
+static enum mt_status two_saves(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save(run, "a", 0, first_rows, err);
+    if (status == MT_OK && failures > 0 && failures--)
+        return raise_error(err);
+    return status == MT_OK && second_path ? save(run, second_path, 0, second_rows, err) : status;
+}
+
+/* Leaves batch 0 with `a` stored and, by a kill between intent and commit, `b` intended. */
+static void leave_half(struct bench *bench, struct script *script)
+{
+    saves_init(bench, script, two_saves, 20);
+    failures = 0;
+    second_path = "b";
+    first_rows = 6;
+    second_rows = 4;
+    vault_of("vault a");
+    setenv("MOONTIDE_KILL", "calls.after:0#2", 1);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        if (saves_open(bench, script) == MT_OK)
+            bench_run(bench);
+        _exit(3);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    unsetenv("MOONTIDE_KILL");
+    expect_stored("vault a", 1, 6);
+    expect_stored("vault b", 0, 0);
+}
+
+static void test_other_sinks_the_second_time_stop_the_query(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    leave_half(&bench, &script);
+    second_path = "c";
+    saves_run_fails(&bench, &script, "saves to vault c where it saved to vault b");
+    assert_non_null(strstr(bench.err.text, "vault a holds it (6 rows), vault b does not"));
+    assert_non_null(strstr(bench.err.text, "--accept-replay 0"));
+    expect_stored("vault c", 0, 0);
+    bench.settings.accept_replay = 0;
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 2, 12);
+    expect_stored("vault c", 2, 8);
+    saves_deinit(&bench);
+}
+
+static void test_other_rows_the_second_time_stop_the_query(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    leave_half(&bench, &script);
+    first_rows = 5;
+    saves_run_fails(&bench, &script, "gives vault a 5 rows where it gave 6");
+    bench.settings.accept_replay = 0;
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 2, 6 + 5);
+    expect_stored("vault b", 2, 8);
+    saves_deinit(&bench);
+}
+
+static void test_fewer_saves_the_second_time_stop_the_query(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    leave_half(&bench, &script);
+    second_path = NULL;
+    saves_run_fails(&bench, &script, "ends before it saves to vault b");
+    second_path = "b";
+    saves_run_ok(&bench, &script);
+    expect_stored("vault b", 2, 8);
+    saves_deinit(&bench);
+}
+
+/* ---- sinks in trouble */
+
+static enum mt_status catches_all(struct mt_run *run, struct mt_error *err)
+{
+    struct mt_error caught;
+    enum mt_status status = count_rows(run, err), first = save(run, "a", 0, 6, &caught);
+    enum mt_status second = save(run, "b", 6, 4, &caught);
+    if (first == MT_RETRY || first == MT_FATAL) {
+        assert_int_equal(second, first);
+        assert_int_equal(vault_of("vault b")->begins, 0);
+    }
+    return status;
+}
+
+static void test_a_save_that_may_have_stored_dooms_the_batch_whatever_the_script_makes_of_it(
+    void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    vault_of("vault a")->commit_retries = 3;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(script.resets, 3);
+    expect_stored("vault a", 1, 6);
+    expect_stored("vault b", 1, 4);
+    assert_int_equal(state_rows(&bench), 10); /* not forty: state is that of the last commit */
+    saves_deinit(&bench);
+}
+
+static void test_a_lost_answer_is_settled_by_begin_and_the_save_is_not_committed_twice(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    vault_of("vault a")->lost_answers = 1;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(vault_of("vault a")->commits, 1);
+    expect_stored("vault a", 1, 6);
+    expect_stored("vault b", 1, 4);
+    assert_int_equal(state_rows(&bench), 10);
+    expect_shown(&bench, "\"sinks\":[{\"sink\":\"vault a\",\"given\":6,\"stored\":6,");
+    saves_deinit(&bench);
+}
+
+static void test_a_rejected_save_is_the_scripts_to_handle(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    vault_of("vault a")->begin_fails = MT_REJECT;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(script.resets, 0);
+    expect_stored("vault a", 0, 0);
+    expect_stored("vault b", 1, 4);
+    saves_deinit(&bench);
+}
+
+static void test_a_sink_that_lies_by_one_row_stops_the_batch(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    vault_of("vault a")->lies = 1;
+    saves_run_fails(&bench, &script, "was given 6 rows and says it stored 7");
+    vault_of("vault a")->lies = 0;
+    expect_stored("vault b", 0, 0);
+    assert_int_equal(state_rows(&bench), 0);
+    saves_deinit(&bench);
+}
+
+static void test_a_batch_another_query_holds_is_fatal(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    vault_of("vault a")->batches[0] = (struct vault_batch){.id = 0, .digest = "other"};
+    vault_of("vault a")->n = 1;
+    saves_run_fails(&bench, &script, "under another digest");
+    saves_deinit(&bench);
+}
+
+/* ---- sinks without a memory */
+
+static enum mt_status tells_and_saves(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save_of(run, "forgetful", "screen", NULL, 0, 10, err);
+    if (status == MT_OK)
+        status = save(run, "a", 0, first_rows, err);
+    if (status == MT_OK)
+        status = save_of(run, "forgetful", "screen", NULL, 0, 1, err);
+    if (status == MT_OK && failures > 0 && failures--)
+        return raise_error(err);
+    return status;
+}
+
+static void test_a_sink_without_a_memory_is_given_its_rows_again(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, tells_and_saves, 10);
+    failures = 1;
+    first_rows = 4;
+    saves_run_fails(&bench, &script, "amount is null here");
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 1, 4);
+    assert_int_equal(vault_of("forgetful screen")->commits, 2);
+    assert_int_equal(vault_of("forgetful screen #2")->commits, 2);
+    saves_deinit(&bench);
+}
+
+/* ---- killed at every step */
+
+static const char *const kill_steps[] = {
+    "plan.after:1",      "read.after:1",       "sink.written:1",     "sink.written:1#2",
+    "calls.before:1",    "calls.before:1#2",   "calls.after:1",      "calls.after:1#2",
+    "store.calls:1",     "store.calls:1#2",    "sink.committed:1",   "sink.committed:1#2",
+    "run.after:1",       "commit.before:1",    "store.commit:1",     "commit.after:1",
+};
+
+static void test_killed_at_every_step_each_sink_has_each_batch_once_and_the_state_counts_right(
+    void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof kill_steps / sizeof *kill_steps; i++) {
+        struct bench bench;
+        struct script script;
+        saves_init(&bench, &script, two_sinks_and_state, 30);
+        vault_of("vault a"), vault_of("vault b");
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            setenv("MOONTIDE_KILL", kill_steps[i], 1);
+            if (saves_open(&bench, &script) == MT_OK)
+                bench_run(&bench);
+            _exit(3);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+            fail_msg("no kill at %s", kill_steps[i]);
+        saves_run_ok(&bench, &script);
+        expect_stored("vault a", 3, 18);
+        expect_stored("vault b", 3, 12);
+        assert_int_equal(state_rows(&bench), 30);
+        saves_deinit(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_save_and_the_state_have_each_batch_once),
+        cmocka_unit_test(test_two_saves_to_one_path_are_two_sinks),
+        cmocka_unit_test(test_two_saves_of_one_name_are_refused),
+        cmocka_unit_test(test_saves_under_conditions_and_in_other_order_keep_their_sinks),
+        cmocka_unit_test(test_what_one_sink_holds_is_skipped_when_the_batch_runs_again),
+        cmocka_unit_test(test_a_script_mended_before_any_save_runs_the_batch),
+        cmocka_unit_test(test_a_script_mended_after_a_save_waits_for_the_next_batch),
+        cmocka_unit_test(test_a_planned_script_that_fails_again_stops_and_todays_may_finish),
+        cmocka_unit_test(test_other_sinks_the_second_time_stop_the_query),
+        cmocka_unit_test(test_other_rows_the_second_time_stop_the_query),
+        cmocka_unit_test(test_fewer_saves_the_second_time_stop_the_query),
+        cmocka_unit_test(
+            test_a_save_that_may_have_stored_dooms_the_batch_whatever_the_script_makes_of_it),
+        cmocka_unit_test(
+            test_a_lost_answer_is_settled_by_begin_and_the_save_is_not_committed_twice),
+        cmocka_unit_test(test_a_rejected_save_is_the_scripts_to_handle),
+        cmocka_unit_test(test_a_sink_that_lies_by_one_row_stops_the_batch),
+        cmocka_unit_test(test_a_batch_another_query_holds_is_fatal),
+        cmocka_unit_test(test_a_sink_without_a_memory_is_given_its_rows_again),
+        cmocka_unit_test(
+            test_killed_at_every_step_each_sink_has_each_batch_once_and_the_state_counts_right),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

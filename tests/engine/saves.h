@@ -154,7 +154,7 @@ static enum mt_status count_rows(struct mt_run *run, struct mt_error *err)
     return mt_state_put(run->state, "rows", 4, &rows, sizeof rows, err);
 }
 
-static inline enum mt_status raise_error(struct mt_error *err)
+static enum mt_status raise_error(struct mt_error *err)
 {
     return mt_fail(err, MT_REJECT, MT_CLASS_SCRIPT, "job.lua:7: amount is null here");
 }
@@ -185,6 +185,7 @@ static enum mt_status saves_open(struct bench *bench, struct script *script)
     bench->settings.checkpoint = checkpoint;
     bench->settings.sources = sources;
     bench->settings.sink = NULL;
+    script->replaying = false;
     bench->settings.job = (struct mt_job){script, script_run, script_reset, script_replay};
     enum mt_status status = mt_query_open(&bench->settings, &bench->query, &bench->err);
     if (status != MT_OK)
@@ -207,7 +208,7 @@ static void saves_run_ok(struct bench *bench, struct script *script)
     bench_close(bench);
 }
 
-static inline void saves_run_fails(struct bench *bench, struct script *script, const char *words)
+static void saves_run_fails(struct bench *bench, struct script *script, const char *words)
 {
     assert_int_equal(saves_run(bench, script), MT_FATAL);
     if (!strstr(bench->err.text, words))
