@@ -75,7 +75,7 @@ struct mt_query_settings {
     const char *start_options; /* JSON of the starting options, to compare on a restart */
     /* JSON of what may not change, or not unsaid, between restarts: {"sources":[{"name":…,
      * "format":…,"options":{…}}],"sink":{"identity":…,"columns":"DDL","partitionBy":[…]}|
-     * {"identity":"foreachBatch"}} */
+     * {"identity":"foreachBatch"}}. NULL: what sources and sink say of themselves. */
     const char *shape;
     bool finish_with_new_script; /* the user's word: today's script ends a batch that some sinks
                                     hold */

@@ -69,6 +69,8 @@ struct mt_calls {
     struct mt_error doom;
 };
 
+#define FOREACH_BATCH "foreachBatch" /* in place of a sink's identity */
+
 struct outlet;
 
 /* Where the time of a batch went, microseconds of the monotonic clock. */
@@ -111,6 +113,7 @@ struct mt_query {
     char *bundle;
     char *time_zone;
     char *start_options;
+    char *shape; /* what may not change unsaid; JSON */
     int64_t max_batches, done_batches;
     void (*on_progress)(void *, const char *, const char *);
     void (*print)(void *, const char *);
@@ -120,6 +123,9 @@ struct mt_query {
     char run_id[37];
     enum phase phase;
     atomic_bool stop;
+    bool draining, drained;
+    int watch_fd;         /* epoll over the sources' wake_fds, of several; -1: none */
+    char told_bundle[65]; /* the script that the progress line named last */
     char **positions;     /* one a source: where the next batch starts */
     struct mt_ends *ends; /* one a source: its answer for the next batch; end NULL: none yet */
     int64_t committed;    /* id of the last commit, -1: none */
@@ -205,6 +211,29 @@ enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct 
                                  struct mt_error *err) MT_NODISCARD;
 enum mt_status recover_batch(struct mt_query *query, bool *holds,
                              struct mt_error *err) MT_NODISCARD;
+
+/* One plan of the checkpoint. */
+enum mt_status recover_plan(struct mt_query *query, int64_t id, struct plan *plan,
+                            struct mt_error *err) MT_NODISCARD;
+/* REJECT: the batch in hand was planned for another sink than `now`, which may hold it. */
+enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
+                                  struct mt_error *err) MT_NODISCARD;
+
+/* ---- engine_shape.c */
+/* Compares two shapes; batch: the first under the new one. REJECT with the way out, or tells
+ * what is allowed. */
+enum mt_status shape_check(const char *before, const char *now, int64_t batch,
+                           struct mt_error *err) MT_NODISCARD;
+/* The settings' own, or one of what their sources and sink are; caller frees. */
+char *shape_of(const struct mt_query_settings *settings);
+bool shape_same_source(const char *before, const char *now, int64_t i);
+
+/* ---- engine_query.c */
+void query_forget_ends(struct mt_query *query);
+/* What a reload replaces; frees what was there but for sources and sink. Takes shape. */
+void query_take_job(struct mt_query *query, const struct mt_query_settings *settings, char *shape);
+/* Watches the wake_fds of the sources there are now. */
+enum mt_status query_watch_sources(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
 
 /* ---- engine_progress.c */
 void progress_send(struct mt_query *query);

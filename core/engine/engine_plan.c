@@ -200,5 +200,5 @@ const char *batch_offsets(struct mt_query *query)
 
 const char *sink_identity(const struct mt_query *query)
 {
-    return query->sink ? query->sink->identity : "foreachBatch";
+    return query->sink ? query->sink->identity : FOREACH_BATCH;
 }

@@ -226,6 +226,8 @@ static char *progress_line(const struct mt_query *query, const struct figures *f
                 (long long)ms(t->planning + t->wal), (long long)ms(t->add),
                 (long long)ms(t->commit),
                 calls_all_replayed(&query->calls) ? "  already stored" : "");
+    if (strcmp(query->plan.bundle, query->told_bundle) != 0)
+        mt_buf_addf(&buf, "  script %.12s", query->plan.bundle);
     return buf.data;
 }
 
@@ -238,4 +240,5 @@ void progress_send(struct mt_query *query)
     char *json = progress_json(query, &f), *line = progress_line(query, &f);
     query->on_progress(query->ctx, json, line);
     free(json), free(line);
+    memcpy(query->told_bundle, query->plan.bundle, sizeof query->told_bundle);
 }

@@ -12,10 +12,12 @@
  * The machine never sleeps: a phase that must wait returns RETRY and its caller
  * learns until when. So tests step it with a clock of their own, and one thread can
  * drive it beside Kafka's wake-ups and a stop. */
+#include <errno.h>
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
 #include "engine/engine_int.h"
@@ -140,6 +142,8 @@ static enum mt_status phase_trigger(struct mt_query *query, int64_t now_ms, int6
         query->phase = PHASE_ENDED;
         return MT_OK;
     case MT_TRIGGER_WAIT:
+        if (query->draining)
+            break;
         say(query, "Waiting for next trigger");
         return MT_RETRY;
     case MT_TRIGGER_FIRE:
@@ -152,22 +156,25 @@ static enum mt_status phase_trigger(struct mt_query *query, int64_t now_ms, int6
     return MT_OK;
 }
 
-static enum mt_reach reach_of(const struct mt_trigger *trigger)
+static enum mt_reach reach_of(const struct mt_query *query)
 {
+    const struct mt_trigger *trigger = &query->trigger;
     switch (trigger->kind) {
     case MT_TRIGGER_AVAILABLE_NOW:
         return MT_REACH_TARGET;
     case MT_TRIGGER_ONCE:
         return MT_REACH_ALL;
     case MT_TRIGGER_PROCESSING:
-        return trigger->interval_ms >= 1000 ? MT_REACH_LATEST : MT_REACH_ARRIVED;
+        if (trigger->interval_ms >= 1000)
+            return MT_REACH_LATEST;
+        break;
     case MT_TRIGGER_DEFAULT:
         break;
     }
-    return MT_REACH_ARRIVED;
+    return query->draining ? MT_REACH_LATEST : MT_REACH_ARRIVED;
 }
 
-static void forget_ends(struct mt_query *query)
+void query_forget_ends(struct mt_query *query)
 {
     for (int64_t i = 0; i < query->n_sources; i++)
         mt_ends_clear(&query->ends[i]);
@@ -176,8 +183,10 @@ static void forget_ends(struct mt_query *query)
 /* Nothing new anywhere: no batch, its id is not used up. */
 static enum mt_status stay_idle(struct mt_query *query, int64_t now_ms, int64_t *at_ms)
 {
-    forget_ends(query);
+    query_forget_ends(query);
     query->phase = PHASE_TRIGGER;
+    query->drained |= query->draining;
+    query->draining = false;
     if (query->reached) {
         query->trigger_state.drained = true;
         return MT_OK;
@@ -200,8 +209,8 @@ static enum mt_status ask_ends(struct mt_query *query, int64_t now_ms, int64_t *
         struct mt_ends *ends = &query->ends[i];
         if (ends->end)
             continue;
-        enum mt_status status = source->type->available(
-            source, query->positions[i], reach_of(&query->trigger), now_ms, ends, err);
+        enum mt_status status = source->type->available(source, query->positions[i],
+                                                        reach_of(query), now_ms, ends, err);
         if (status == MT_OK)
             continue;
         mt_ends_clear(ends);
@@ -469,7 +478,30 @@ void mt_query_stop(struct mt_query *query)
 
 int mt_query_wake_fd(const struct mt_query *query)
 {
-    return query->source_wakes && query->n_sources == 1 ? query->sources[0]->wake_fd : -1;
+    if (!query->source_wakes)
+        return -1;
+    return query->n_sources == 1 ? query->sources[0]->wake_fd : query->watch_fd;
+}
+
+void mt_query_drain(struct mt_query *query)
+{
+    query->draining = true;
+    query->drained = false;
+}
+
+bool mt_query_drained(const struct mt_query *query)
+{
+    return query->drained || query->phase == PHASE_ENDED;
+}
+
+const char *mt_query_id(const struct mt_query *query)
+{
+    return mt_store_query_id(query->store);
+}
+
+const char *mt_query_run_id(const struct mt_query *query)
+{
+    return query->run_id;
 }
 
 const char *mt_query_status(const struct mt_query *query)
@@ -477,27 +509,41 @@ const char *mt_query_status(const struct mt_query *query)
     return query->status;
 }
 
-static char *copy_or_null(const char *text)
+/* Takes a copy in place of what was there. */
+static void set(char **text, const char *value)
 {
-    return text ? mt_strdup(text) : NULL;
+    char *copy = value ? mt_strdup(value) : NULL;
+    free(*text);
+    *text = copy;
+}
+
+void query_take_job(struct mt_query *query, const struct mt_query_settings *settings, char *shape)
+{
+    set(&query->name, settings->name);
+    set(&query->bundle, settings->bundle);
+    set(&query->time_zone, settings->time_zone);
+    set(&query->start_options, settings->start_options);
+    free(query->shape);
+    query->shape = shape;
+    snprintf(query->bundle_hash, sizeof query->bundle_hash, "%s", settings->bundle_hash);
+    query->trigger = settings->trigger;
+    query->sink = settings->sink;
+    query->job = settings->job;
+    query->run.max_steps = settings->max_steps;
+    free(query->run.steps);
+    query->run.steps = mt_alloc((size_t)(settings->max_steps + 1) * sizeof *query->run.steps);
+    if (query->sink)
+        sink_prints_to(query->sink, query);
 }
 
 static void take_settings(struct mt_query *query, const struct mt_query_settings *settings)
 {
-    query->name = copy_or_null(settings->name);
     query->checkpoint = mt_strdup(settings->checkpoint);
     query->temporary = settings->temporary;
-    query->trigger = settings->trigger;
     query->sources = settings->sources;
     query->n_sources = settings->n_sources;
-    query->sink = settings->sink;
-    query->job = settings->job;
     query->finish_with_new_script = settings->finish_with_new_script;
     query->accept_replay = settings->accept_replay;
-    snprintf(query->bundle_hash, sizeof query->bundle_hash, "%s", settings->bundle_hash);
-    query->bundle = mt_strdup(settings->bundle);
-    query->time_zone = mt_strdup(settings->time_zone);
-    query->start_options = copy_or_null(settings->start_options);
     query->max_batches = settings->max_batches;
     query->on_progress = settings->on_progress;
     query->print = settings->print;
@@ -506,13 +552,35 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->ends = mt_alloc((size_t)query->n_sources * sizeof *query->ends);
     query->run.inputs = mt_alloc((size_t)query->n_sources * sizeof *query->run.inputs);
     query->run.n_inputs = query->n_sources;
-    query->run.max_steps = settings->max_steps;
-    query->run.steps = mt_alloc((size_t)(settings->max_steps + 1) * sizeof *query->run.steps);
     query->calls.query = query;
+    query->watch_fd = -1;
     query->plan.id = query->committed = -1;
-    if (query->sink)
-        sink_prints_to(query->sink, query);
     mt_uuid(query->run_id);
+    query_take_job(query, settings, shape_of(settings));
+    memcpy(query->told_bundle, query->bundle_hash, sizeof query->told_bundle);
+}
+
+/* One source is waited for by its own wake_fd, several by one that is readable when any of theirs
+ * is. One without makes all be looked at by the clock. */
+enum mt_status query_watch_sources(struct mt_query *query, struct mt_error *err)
+{
+    bool all = query->n_sources > 1;
+    if (query->watch_fd >= 0)
+        close(query->watch_fd);
+    query->watch_fd = -1;
+    for (int64_t i = 0; i < query->n_sources; i++)
+        all &= query->sources[i]->wake_fd >= 0;
+    if (!all)
+        return MT_OK;
+    query->watch_fd = epoll_create1(EPOLL_CLOEXEC);
+    int failed = query->watch_fd < 0;
+    for (int64_t i = 0; !failed && i < query->n_sources; i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        failed = epoll_ctl(query->watch_fd, EPOLL_CTL_ADD, query->sources[i]->wake_fd, &event);
+    }
+    return failed ? mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "waiting for several sources: %s",
+                            strerror(errno))
+                  : MT_OK;
 }
 
 enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt_query **out,
@@ -523,6 +591,8 @@ enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt
     say(query, "Initializing StreamExecution");
     mt_log_context(query->name, -1);
     enum mt_status status = recover_open(query, err);
+    if (status == MT_OK)
+        status = query_watch_sources(query, err);
     if (status != MT_OK) {
         mt_query_close(query);
         return MT_FATAL;
@@ -543,7 +613,7 @@ void mt_query_close(struct mt_query *query)
         return;
     bool opened = query->store != NULL;
     forget_batch(query);
-    forget_ends(query);
+    query_forget_ends(query);
     for (int64_t i = 0; i < query->n_sources; i++) {
         mt_source_free(query->sources[i]);
         free(query->positions[i]);
@@ -555,6 +625,8 @@ void mt_query_close(struct mt_query *query)
         nftw(query->checkpoint, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     free(query->positions), free(query->ends), free(query->run.inputs), free(query->run.steps);
     free(query->sources), free(query->name), free(query->checkpoint), free(query->bundle);
-    free(query->time_zone), free(query->start_options);
+    free(query->time_zone), free(query->start_options), free(query->shape);
+    if (query->watch_fd >= 0)
+        close(query->watch_fd);
     free(query);
 }

@@ -12,8 +12,8 @@
 
 #include "engine/engine_int.h"
 
-static enum mt_status load_plan(struct mt_query *query, int64_t id, struct plan *plan,
-                                struct mt_error *err)
+enum mt_status recover_plan(struct mt_query *query, int64_t id, struct plan *plan,
+                            struct mt_error *err)
 {
     struct mt_buf text = {0};
     bool found = false;
@@ -31,14 +31,11 @@ static enum mt_status load_plan(struct mt_query *query, int64_t id, struct plan 
 static enum mt_status load_positions(struct mt_query *query, struct mt_error *err)
 {
     struct plan last = {.id = -1};
-    enum mt_status status = load_plan(query, query->committed, &last, err);
+    enum mt_status status = recover_plan(query, query->committed, &last, err);
     for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++) {
         query->positions[i] = mt_strdup(last.spans[i].end);
         mt_source_remember(query->sources[i], last.spans[i].facts);
     }
-    if (status == MT_OK && strcmp(last.sink, sink_identity(query)) != 0)
-        mt_log(MT_WARN, "the sink changed: batches before %lld are in %s, the next ones go to %s",
-               (long long)query->committed + 1, last.sink, sink_identity(query));
     plan_clear(&last);
     return status;
 }
@@ -75,6 +72,20 @@ static enum mt_status compare_options(struct mt_query *query, bool fresh, struct
     return status;
 }
 
+/* What the job is now against what it was at the last start or reload. */
+static enum mt_status compare_shape(struct mt_query *query, struct mt_error *err)
+{
+    struct mt_buf before = {0};
+    bool found = false;
+    enum mt_status status = mt_store_meta_get(query->store, "shape", &before, &found, err);
+    bool changed = status == MT_OK && (!found || strcmp(before.data, query->shape) != 0);
+    if (changed && found)
+        status = shape_check(before.data, query->shape, query->committed + 1, err);
+    mt_buf_free(&before);
+    return changed && status == MT_OK ? mt_store_meta_put(query->store, "shape", query->shape, err)
+                                      : status;
+}
+
 enum mt_status recover_open(struct mt_query *query, struct mt_error *err)
 {
     struct mt_store_options options = {.dir = query->checkpoint, .run_id = query->run_id};
@@ -83,10 +94,12 @@ enum mt_status recover_open(struct mt_query *query, struct mt_error *err)
     enum mt_status status = mt_store_open(&options, &query->store, &fresh, err);
     if (status == MT_OK)
         status = mt_store_last(query->store, &plan, &query->committed, err);
+    if (status == MT_OK)
+        status = compare_shape(query, err);
     if (status == MT_OK && query->committed >= 0)
         status = load_positions(query, err);
     if (status == MT_OK && plan > query->committed)
-        status = load_plan(query, plan, &query->plan, err);
+        status = recover_plan(query, plan, &query->plan, err);
     if (status == MT_OK && query->plan.id >= 0)
         status = refuse_unreplayable(query, err);
     if (status == MT_OK)
@@ -162,13 +175,14 @@ static bool has_a_memory(const char *identity)
     return !type || type->exactly_once;
 }
 
-/* The sink that the batch was planned for may hold it, and nobody asks that one now. */
-static enum mt_status refuse_other_sink(const struct mt_query *query, struct mt_error *err)
+/* The sink that the batch was planned for may hold it, and nobody would ask that one now. */
+enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
+                                  struct mt_error *err)
 {
-    const char *before = query->plan.sink, *now = sink_identity(query);
+    const char *before = query->plan.sink;
     if (!before || strcmp(before, now) == 0 || !has_a_memory(before))
         return MT_OK;
-    return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+    return mt_fail(err, MT_REJECT, MT_CLASS_CHECKPOINT,
                    "was planned for %s and is not committed, and the job now writes to %s: the old "
                    "sink may hold it already; run the job once as it was, then change the sink",
                    before, now);
@@ -181,7 +195,7 @@ static enum mt_status recover_declared(struct mt_query *query, bool *holds, stru
         mt_log(MT_INFO, "%s holds it already (%lld rows); committing", query->sink->identity,
                (long long)calls_stored_rows(&query->calls));
     else if (status == MT_OK)
-        status = refuse_other_sink(query, err);
+        status = recover_other_sink(query, sink_identity(query), err);
     return status == MT_OK && !*holds ? adopt_batch(query, err) : status;
 }
 
@@ -236,7 +250,7 @@ static enum mt_status recover_saves(struct mt_query *query, struct mt_error *err
     if (status == MT_OK)
         status = calls_ask(calls, &held, err);
     if (status == MT_OK && held == 0 && calls->n == 0)
-        status = refuse_other_sink(query, err);
+        status = recover_other_sink(query, sink_identity(query), err);
     if (status != MT_OK)
         return status;
     if (held == 0) {

@@ -69,6 +69,7 @@ struct bench {
     struct mt_query *query;
     struct numbers *source;
     const char *sink_name; /* identity of the sink; NULL: "vault" */
+    int wake_fd;           /* of the source; 0: none */
     int64_t now_ms, progress_lines;
     char last_json[8192], last_line[1024];
     struct mt_error err;
@@ -276,7 +277,7 @@ static struct mt_sink_type vault_type = {.name = "vault",
                                          .describe = vault_describe,
                                          .close = vault_close};
 
-static enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error *err)
+static inline enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error *err)
 {
     struct evens *self = ctx;
     self->runs++;
@@ -301,7 +302,7 @@ static enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error 
     return status;
 }
 
-static enum mt_status count_reset(void *ctx, struct mt_error *err)
+static inline enum mt_status count_reset(void *ctx, struct mt_error *err)
 {
     struct evens *self = ctx;
     (void)err;
@@ -349,6 +350,8 @@ static struct numbers *new_numbers(const struct numbers *like)
     *source = *like;
     source->base =
         (struct mt_source){.type = &numbers_type, .name = mt_strdup("numbers"), .wake_fd = -1};
+    source->base.wanted = mt_alloc(sizeof *source->base.wanted);
+    source->asked = 0;
     source->target = -1;
     assert_int_equal(mt_schema_parse("n BIGINT", &source->base.schema, &err), MT_OK);
     assert_int_equal(mt_schema_parse("n BIGINT", &source->base.full_schema, &err), MT_OK);
@@ -357,11 +360,13 @@ static struct numbers *new_numbers(const struct numbers *like)
 
 /* Opens a query whose source has the settings in bench->source (copied), and second's as
  * another one unless that is NULL. */
-static enum mt_status bench_open_two(struct bench *bench, struct numbers *second)
+static inline enum mt_status bench_open_two(struct bench *bench, struct numbers *second)
 {
     static char checkpoint[96];
     snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
     struct numbers *source = new_numbers(bench->source);
+    if (bench->wake_fd)
+        source->base.wake_fd = bench->wake_fd;
     struct vault_sink *sink = mt_alloc(sizeof *sink);
     sink->base = (struct mt_sink){.type = &vault_type,
                                   .identity = mt_strdup(bench->sink_name ? bench->sink_name : "vault"),

@@ -154,7 +154,7 @@ static enum mt_status count_rows(struct mt_run *run, struct mt_error *err)
     return mt_state_put(run->state, "rows", 4, &rows, sizeof rows, err);
 }
 
-static enum mt_status raise_error(struct mt_error *err)
+static inline enum mt_status raise_error(struct mt_error *err)
 {
     return mt_fail(err, MT_REJECT, MT_CLASS_SCRIPT, "job.lua:7: amount is null here");
 }
@@ -208,7 +208,7 @@ static void saves_run_ok(struct bench *bench, struct script *script)
     bench_close(bench);
 }
 
-static void saves_run_fails(struct bench *bench, struct script *script, const char *words)
+static inline void saves_run_fails(struct bench *bench, struct script *script, const char *words)
 {
     assert_int_equal(saves_run(bench, script), MT_FATAL);
     if (!strstr(bench->err.text, words))
@@ -249,7 +249,7 @@ static int64_t state_rows(const struct bench *bench)
 }
 
 /* A part of what the checkpoint says of itself. */
-static void expect_shown(const struct bench *bench, const char *part)
+static inline void expect_shown(const struct bench *bench, const char *part)
 {
     char *json, checkpoint[96];
     struct mt_error err;

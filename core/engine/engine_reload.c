@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * engine_reload.c - another text of the job takes over while the query runs.
+ *
+ * It does so where a restart would find nothing half done: between a commit and the next plan, or
+ * at a batch that waits to be tried again, which recovery then settles as after a restart: by
+ * whether a sink holds it. What a restart would refuse is refused here too, and the old job goes
+ * on. A source that is what it was stays open, so that its connections and what it has received
+ * stay; it must be read for the same columns, since what it holds is in columns already. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine_int.h"
+
+static bool is_the_time(const struct mt_query *query)
+{
+    return query->phase == PHASE_TRIGGER || query->phase == PHASE_ENDS ||
+           query->phase == PHASE_RECOVER;
+}
+
+static bool reads_the_same(const struct mt_source *a, const struct mt_source *b)
+{
+    int64_t n = a->schema.n_children;
+    return n == b->schema.n_children &&
+           memcmp(a->wanted, b->wanted, (size_t)n * sizeof *a->wanted) == 0;
+}
+
+static bool stays(const struct mt_query *query, const struct mt_source *new, const char *shape,
+                  int64_t i)
+{
+    return shape_same_source(query->shape, shape, i) && reads_the_same(query->sources[i], new);
+}
+
+/* Why a restart would not go on with this; told are the changes with which it would. */
+static enum mt_status refuse_shape(const struct mt_query *query,
+                                   const struct mt_query_settings *settings, const char *shape,
+                                   struct mt_error *err)
+{
+    if (!query->temporary && strcmp(query->checkpoint, settings->checkpoint) != 0)
+        return mt_fail(err, MT_REJECT, MT_CLASS_JOB,
+                       "checkpointLocation changed from %s to %s: restart for that",
+                       query->checkpoint, settings->checkpoint);
+    enum mt_status status = shape_check(query->shape, shape, query->committed + 1, err);
+    if (status == MT_OK && query->phase == PHASE_RECOVER)
+        status = recover_other_sink(query,
+                                    settings->sink ? settings->sink->identity : FOREACH_BATCH, err);
+    for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++)
+        if (query->phase == PHASE_RECOVER && !query->sources[i]->type->replayable &&
+            !stays(query, settings->sources[i], shape, i))
+            status = mt_fail(err, MT_REJECT, MT_CLASS_SOURCE,
+                             "source %s cannot be read again, and its batch waits to be retried",
+                             query->sources[i]->name);
+    return status;
+}
+
+/* A new sink settles what an earlier owner left, while it can still be refused. */
+static enum mt_status recover_sink(const struct mt_query *query, struct mt_sink *sink,
+                                   struct mt_error *err)
+{
+    if (!sink)
+        return MT_OK;
+    sink_prints_to(sink, query);
+    enum mt_status status = sink->type->recover(sink, mt_store_query_id(query->store), err);
+    return status == MT_OK || status == MT_RETRY ? status : MT_REJECT;
+}
+
+/* Settings' sources take the place of the query's, but for those that stay. */
+static enum mt_status take_sources(struct mt_query *query, const struct mt_query_settings *settings,
+                                   const char *shape, struct mt_error *err)
+{
+    struct plan last = {.id = -1};
+    enum mt_status status = MT_OK;
+    if (query->committed >= 0)
+        status = recover_plan(query, query->committed, &last, err);
+    for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++) {
+        struct mt_source *old = query->sources[i], *new = settings->sources[i];
+        bool kept = stays(query, new, shape, i);
+        if (!kept) {
+            mt_source_remember(new, last.n_spans ? last.spans[i].facts : NULL);
+            mt_batch_release(&query->run.inputs[i]); /* its schema is the old one's */
+            query->sources[i] = new;
+        }
+        mt_source_free(kept ? new : old);
+    }
+    if (status == MT_OK)
+        free(settings->sources);
+    plan_clear(&last);
+    return status;
+}
+
+static void refuse(const struct mt_query_settings *settings)
+{
+    for (int64_t i = 0; i < settings->n_sources; i++)
+        mt_source_free(settings->sources[i]);
+    free(settings->sources);
+    mt_sink_free(settings->sink);
+}
+
+/* All that may fail. */
+static enum mt_status replace_parts(struct mt_query *query,
+                                    const struct mt_query_settings *settings, const char *shape,
+                                    struct mt_error *err)
+{
+    enum mt_status status = refuse_shape(query, settings, shape, err);
+    if (status == MT_OK)
+        status = recover_sink(query, settings->sink, err);
+    if (status == MT_OK)
+        status = mt_store_meta_put(query->store, "shape", shape, err);
+    if (status == MT_OK)
+        status = take_sources(query, settings, shape, err);
+    return status;
+}
+
+enum mt_status mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
+                               struct mt_error *err)
+{
+    if (!is_the_time(query))
+        return MT_RETRY;
+    mt_log_context(query->name, query->plan.id);
+    char *shape = shape_of(settings);
+    enum mt_status status = replace_parts(query, settings, shape, err);
+    if (status != MT_OK)
+        free(shape);
+    if (status == MT_RETRY)
+        return status;
+    if (status != MT_OK) {
+        refuse(settings);
+        return MT_REJECT;
+    }
+    query_forget_ends(query);
+    query->run.n_steps = 0; /* their names go with the old job */
+    mt_sink_free(query->sink);
+    query->sink_recovered = true;
+    query->replaying = false;
+    mt_log(MT_INFO, "script %.12s takes over from script %.12s at batch %lld",
+           settings->bundle_hash, query->bundle_hash, (long long)query->committed + 1);
+    query_take_job(query, settings, shape);
+    return query_watch_sources(query, err);
+}
