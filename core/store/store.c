@@ -433,6 +433,62 @@ enum mt_status mt_store_ensure_space(struct mt_store *store, struct mt_error *er
     return MT_OK;
 }
 
+/* ---- a copy */
+
+static int copy_to(struct store_env *env, int fd)
+{
+    pthread_rwlock_rdlock(&env->lock);
+    int code = mdb_env_copyfd2(env->lmdb, fd, MDB_CP_COMPACT);
+    pthread_rwlock_unlock(&env->lock);
+    return code != 0 || fsync(fd) == 0 ? code : errno;
+}
+
+static enum mt_status fail_backup(const char *file, int code, struct mt_error *err)
+{
+    enum mt_class class_ = code == ENOSPC || code == EDQUOT || code == EIO || code == EMFILE
+                               ? MT_CLASS_MACHINE
+                               : MT_CLASS_CHECKPOINT;
+    if (code == EEXIST)
+        return mt_fail(err, MT_FATAL, class_,
+                       "%s is there already, and a backup replaces nothing: give another name",
+                       file);
+    return mt_fail(err, MT_FATAL, class_, "writing the backup %s failed: %s; there is none", file,
+                   mdb_strerror(code));
+}
+
+/* LMDB copies one snapshot, page by page as they are used, while the owner goes on. */
+static enum mt_status copy_store(struct mt_store *store, const char *file, struct mt_error *err)
+{
+    char *path;
+    enum mt_status status = mt_path_absolute(file, &path, err);
+    if (status != MT_OK)
+        return status;
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+    int code = fd < 0 ? errno : copy_to(store->env, fd);
+    if (fd >= 0 && close(fd) != 0 && code == 0)
+        code = errno;
+    if (code == 0)
+        code = sync_parent(path);
+    if (code != 0) {
+        status = fail_backup(file, code, err);
+        if (fd >= 0)
+            unlink(path);
+    }
+    free(path);
+    return status;
+}
+
+enum mt_status mt_store_backup(const char *dir, const char *file, struct mt_error *err)
+{
+    struct mt_store *store;
+    enum mt_status status = mt_store_open_read(dir, &store, err);
+    if (status != MT_OK)
+        return status;
+    status = copy_store(store, file, err);
+    mt_store_close(store);
+    return status;
+}
+
 /* ---- what it is, for people */
 
 static int64_t file_bytes(const struct mt_store *store)
@@ -446,16 +502,12 @@ static int64_t file_bytes(const struct mt_store *store)
 
 static int count_in(struct store_env *env, MDB_txn *txn, void *ctx, struct mt_error *err)
 {
-    size_t *counts = ctx;
+    MDB_stat *stats = ctx;
+    int code = 0;
     (void)err;
-    for (int i = 0; i < STORE_DATABASES; i++) {
-        MDB_stat stat;
-        int code = mdb_stat(txn, env->dbis[i], &stat);
-        if (code != 0)
-            return code;
-        counts[i] = stat.ms_entries;
-    }
-    return 0;
+    for (int i = 0; i < STORE_DATABASES && code == 0; i++)
+        code = mdb_stat(txn, env->dbis[i], &stats[i]);
+    return code;
 }
 
 static void add_fact(struct mt_buf *json, struct mt_store *store, const char *name, const char *key)
@@ -473,11 +525,11 @@ char *mt_store_describe(struct mt_store *store)
     struct mt_buf json = {0};
     struct mt_error ignored;
     MDB_envinfo info;
-    size_t counts[STORE_DATABASES] = {0};
+    MDB_stat stats[STORE_DATABASES] = {0}, *state = &stats[STORE_STATE];
     bool running;
     char *owner = mt_store_owner_read(store->dir, &running);
     mdb_env_info(store->env->lmdb, &info);
-    mt_store_read(store->env, count_in, counts, &ignored);
+    mt_store_read(store->env, count_in, stats, &ignored);
     mt_buf_addf(&json, "{\"bytes\":%" PRId64 ",\"mapBytes\":%zu,\"owner\":", file_bytes(store),
                 info.me_mapsize);
     mt_buf_add_json(&json, owner, strlen(owner));
@@ -485,8 +537,10 @@ char *mt_store_describe(struct mt_store *store)
     add_fact(&json, store, "created", "created");
     add_fact(&json, store, "createdBy", "version");
     for (int i = STORE_PLANS; i < STORE_DATABASES; i++)
-        mt_buf_addf(&json, ",\"%s\":%zu", mt_store_names[i], counts[i]);
-    mt_buf_adds(&json, "}");
+        mt_buf_addf(&json, ",\"%s\":%zu", mt_store_names[i], stats[i].ms_entries);
+    mt_buf_addf(&json, ",\"stateBytes\":%zu}",
+                (state->ms_branch_pages + state->ms_leaf_pages + state->ms_overflow_pages) *
+                    state->ms_psize);
     free(owner);
     return json.data;
 }

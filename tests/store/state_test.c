@@ -388,6 +388,94 @@ static void room_for_twice_the_changes_is_asked_before_the_next_plan(void **unus
     mt_store_close(store);
 }
 
+/* ---- a backup */
+
+/* Makes a checkpoint of the file alone, and opens that one. */
+static struct mt_store *restore(const char *file)
+{
+    char folder[120], data[140];
+    snprintf(folder, sizeof folder, "%s/restored", root);
+    snprintf(data, sizeof data, "%s/data.mdb", folder);
+    assert_int_equal(mkdir(folder, 0777), 0);
+    assert_int_equal(rename(file, data), 0);
+    struct mt_store_options options = {folder, "run-2", 1 << 20, 0};
+    struct mt_store *store;
+    bool fresh;
+    expect_ok(mt_store_open(&options, &store, &fresh, &err));
+    assert_false(fresh);
+    return store;
+}
+
+static void back_up(void *file)
+{
+    expect_ok(mt_store_backup(dir, file, &err));
+}
+
+static void a_backup_of_a_running_query_is_a_checkpoint(void **unused)
+{
+    (void)unused;
+    char file[120];
+    snprintf(file, sizeof file, "%s/backup", root);
+    struct mt_store *store = open_store();
+    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    fill(store, 3000, 100);
+    expect_ok(put_commit(store, 0));
+    expect_ok(put_plan(store, 1, HASH_A, "script"));
+    put(store, "not committed", "x");
+    assert_int_equal(in_child(back_up, file), 0); /* by another process */
+    assert_int_equal(mt_store_backup(dir, file, &err), MT_FATAL);
+    assert_non_null(strstr(err.text, "is there already"));
+    expect_ok(put_commit(store, 1));
+    struct mt_store *copy = restore(file);
+    assert_string_equal(mt_store_query_id(copy), mt_store_query_id(store));
+    expect_last(copy, 1, 0);
+    assert_int_equal(count(copy), 3000);
+    expect(copy, "not committed", NULL);
+    expect_ok(put_commit(copy, 1)); /* and it goes on */
+    mt_store_close(copy);
+    mt_store_close(store);
+}
+
+static void a_backup_within_the_process_of_its_owner_is_one_too(void **unused)
+{
+    (void)unused;
+    char file[120];
+    snprintf(file, sizeof file, "%s/backup", root);
+    struct mt_store *store = open_store();
+    run_batch(store, 0);
+    expect_ok(mt_store_backup(dir, file, &err));
+    run_batch(store, 1);
+    mt_store_close(store);
+    store = restore(file);
+    expect_last(store, 0, 0);
+    mt_store_close(store);
+}
+
+static void back_up_under_a_limit(void *file)
+{
+    struct rlimit limit = {20000, RLIM_INFINITY};
+    signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &limit);
+    if (mt_store_backup(dir, file, &err) == MT_OK || !strstr(err.text, "there is none"))
+        _exit(1);
+}
+
+static void a_backup_that_fails_leaves_no_file(void **unused)
+{
+    (void)unused;
+    char file[120];
+    snprintf(file, sizeof file, "%s/backup", root);
+    struct mt_store *store = open_store();
+    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    fill(store, 3000, 100);
+    expect_ok(put_commit(store, 0));
+    assert_int_equal(in_child(back_up_under_a_limit, file), 0);
+    assert_false(exists(file));
+    assert_int_equal(mt_store_backup("/nowhere", file, &err), MT_FATAL);
+    assert_non_null(strstr(err.text, "there is no checkpoint in /nowhere"));
+    mt_store_close(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -401,6 +489,9 @@ int main(void)
         store_test(a_map_that_is_full_grows_and_all_changes_are_written),
         store_test(a_disk_that_is_full_stops_the_batch_and_keeps_the_state_before_it),
         store_test(room_for_twice_the_changes_is_asked_before_the_next_plan),
+        store_test(a_backup_of_a_running_query_is_a_checkpoint),
+        store_test(a_backup_within_the_process_of_its_owner_is_one_too),
+        store_test(a_backup_that_fails_leaves_no_file),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
