@@ -26,6 +26,8 @@ local function show(changes)
       sinks = { { sink = "parquet /data/paid", stored = 940 } },
     },
     store = { running = false },
+    sinks = {},
+    state = {},
   }
   for key, value in pairs(changes or {}) do
     said[key] = value
@@ -65,6 +67,22 @@ describe("ckpt show", function()
     local text = show { commit = { committedAtMs = 1795990694101, rowsRead = cjson.null,
       sinks = { { sink = "parquet /data/paid", stored = 940 } } } }
     contains(text, "not read again: the sink held it already", "940 rows stored by parquet /data/paid")
+  end)
+
+  it("shows each save of a foreachBatch with what is there, and the size of its state", function()
+    local plan = { batchId = 41, digest = "d", bundle = "b", batchTimeUs = 0, attempt = 1, sinks = { "foreachBatch" },
+      sources = {} }
+    local text = show { plan = plan, lastCommit = 40,
+      state = { { name = "foreachBatch", keys = 5000000, bytes = 4096 } },
+      sinks = {
+        { sink = "parquet /a", rows = 3, about = { marker = { batch = 41, rows = 3, digest = "ddd" } } },
+        { sink = "parquet /a #2", rows = 4, about = { marker = cjson.null, guarantee = "exactly once" } },
+        { sink = "parquet /b", rows = 4, about = { error = "no such folder" } },
+      } }
+    contains(text, "sink         parquet /a\n", "its marker: batch 41, 3 rows, digest ddd",
+      "sink         parquet /a #2\n", "4 rows of the batch given, no marker there (exactly once)", "no such folder",
+      "state        foreachBatch: 5,000,000 keys, 4,096 bytes", "with the script that began it")
+    contains(show { plan = plan }, "foreachBatch, no save yet")
   end)
 
   it("says who runs it", function()

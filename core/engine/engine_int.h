@@ -196,6 +196,8 @@ enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status,
                             struct mt_error *err) MT_NODISCARD;
 /* FATAL: words, then which sinks hold what and the ways out. */
 enum mt_status calls_refuse(const struct mt_calls *calls, struct mt_error *err, const char *words);
+/* What the sink of a line says of itself, its marker too. */
+json_t *call_describe(const struct call *call, const char *query_id);
 void outlets_rest(struct mt_query *query); /* after a batch */
 void outlets_free(struct mt_query *query);
 void sink_prints_to(struct mt_sink *sink, const struct mt_query *query);

@@ -415,3 +415,29 @@ enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error 
     }
     return status;
 }
+
+/* ---- for ckpt show */
+
+json_t *call_describe(const struct call *call, const char *query_id)
+{
+    struct mt_error err;
+    struct mt_sink_settings settings;
+    struct ArrowSchema schema = {0};
+    struct mt_sink *sink = NULL;
+    json_t *json, *about = NULL;
+    enum mt_status status = settings_from_json(call, &json, &settings, &err);
+    if (status == MT_OK)
+        status = mt_schema_parse(call->columns, &schema, &err);
+    if (status == MT_OK)
+        status = mt_sink_new(&settings, &schema, &sink, &err);
+    if (status == MT_OK) {
+        char *text = mt_sink_describe(sink, query_id);
+        about = json_loads(text, 0, NULL);
+        free(text);
+    }
+    mt_sink_free(sink);
+    mt_schema_release(&schema);
+    mt_pairs_free(&settings.options), mt_pairs_free(&settings.partition_by);
+    json_decref(json);
+    return about ? about : json_pack("{s:s}", "error", err.text);
+}

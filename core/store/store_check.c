@@ -7,8 +7,11 @@
  * head sends it anywhere in memory. So opening a checkpoint first walks every page that
  * the snapshot reaches, by pread, and believes nothing: page numbers, node bounds, key
  * order, counts, the hash of every value, and that no page is used twice or is both
- * used and free (else a later write would overwrite a living page). A checkpoint
- * is some hundred records, so this costs a few milliseconds.
+ * used and free (else a later write would overwrite a living page). Records are some hundred
+ * and cost a few milliseconds. State is checked with them, value by value: 5 million keys (350 MB
+ * in a file of 700) take half a second of computing, and the time that the disk needs to read
+ * them once, which the first batches would need too. To leave the leaves of a large state out
+ * would save that, and trust them to LMDB.
  *
  * Comparing the last page number with the file's size would not do: LMDB leaves out
  * pages at the end that were taken and freed within one transaction.

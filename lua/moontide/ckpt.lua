@@ -76,6 +76,27 @@ local function add_commit(add, show)
   end
 end
 
+-- What the destinations of a foreachBatch say that they hold of the query.
+local function add_saves(add, sinks)
+  for _, sink in ipairs(sinks) do
+    add("sink", sink.sink)
+    local marker = sink.about.marker
+    if is(sink.about.error) then
+      add("", sink.about.error)
+    elseif is(marker) then
+      add("", ("its marker: batch %d, %s rows, digest %s"):format(marker.batch, count(marker.rows), marker.digest))
+    else
+      add("", ("%s rows of the batch given, no marker there (%s)"):format(count(sink.rows), sink.about.guarantee))
+    end
+  end
+end
+
+local function add_state(add, states)
+  for _, state in ipairs(states) do
+    add("state", ("%s: %s keys, %s bytes"):format(state.name, count(state.keys), count(state.bytes)))
+  end
+end
+
 local function add_plan(add, show)
   local plan = show.plan
   if not is(plan) then
@@ -84,6 +105,12 @@ local function add_plan(add, show)
   add("last plan", ("batch %d, %s, attempt %d%s"):format(show.lastPlan, time(plan.batchTimeUs / 1e6),
     plan.attempt, show.lastPlan > show.lastCommit and ", not committed" or ""))
   add("script", plan.bundle)
+  if #show.sinks > 0 then
+    return add_saves(add, show.sinks)
+  end
+  if plan.sinks[1] == "foreachBatch" then
+    return add("sink", "foreachBatch, no save yet")
+  end
   for _, sink in ipairs(plan.sinks) do
     add("sink", sink)
     add("", ("%s: query %s, batch %d"):format(show.lastPlan > show.lastCommit and "the marker to look for there"
@@ -97,6 +124,9 @@ local function add_next(add, show)
     add("next start", ("finishes batch %d: the sink is asked whether it holds it; if not, it is read"):format(
       show.lastPlan))
     add("", "and run again over the same offsets, with the job file as it is then")
+    if #show.sinks > 0 then
+      add("", "(if one of several holds it, with the script that began it)")
+    end
   else
     add("next start", ("goes on with batch %d"):format(show.lastCommit + 1))
   end
@@ -121,6 +151,7 @@ function M.text(show)
     add_offsets(add, show.committedPlan)
   end
   add_plan(add, show)
+  add_state(add, show.state)
   add_next(add, show)
   return table.concat(lines, "\n")
 end

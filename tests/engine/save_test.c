@@ -24,13 +24,16 @@ static void test_each_save_and_the_state_have_each_batch_once(void **state)
     struct script script;
     saves_init(&bench, &script, two_sinks_and_state, 30);
     saves_run_ok(&bench, &script);
+    assert_int_equal(sinks_made, 2); /* and kept for all batches */
     expect_stored("vault a", 3, 18);
     expect_stored("vault b", 3, 12);
     assert_int_equal(state_rows(&bench), 30);
     expect_shown(&bench, "\"sinks\":[{\"sink\":\"vault a\",\"given\":6,\"stored\":6,");
     assert_non_null(strstr(bench.last_json,
                            "\"sink\":{\"description\":\"ForeachBatchSink\",\"numOutputRows\":-1}"));
-    assert_int_equal(sinks_made, 2); /* and kept for all batches */
+    expect_shown(&bench, "{\"sink\":\"vault b\",\"columns\":\"n BIGINT\",\"attempt\":1,\"rows\":4,"
+                         "\"about\":{\"description\":\"Vault\"");
+    expect_shown(&bench, "\"state\":[{\"name\":\"foreachBatch\",\"keys\":1,\"bytes\":4096}]");
     saves_deinit(&bench);
 }
 
