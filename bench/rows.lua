@@ -53,7 +53,7 @@ end
 local sel = core.new("int32_t[?]", ROWS)
 
 local function filter(name, batches, fn)
-  local loop = loops.filter(schema)
+  local loop = loops.filter(schema, fn)
   measure(name, batches, function(batch) loop.run(batch, fn, sel) end)
 end
 
@@ -67,7 +67,7 @@ local function map(name, batches, ddl, fn)
 end
 
 local function column(name, batches, type_, fn)
-  local loop, building = loops.column(schema, assert(schemas.parse_type(type_, "x")).fields[1])
+  local loop, building = loops.column(schema, assert(schemas.parse_type(type_, "x")).fields[1], fn)
   measure(name, batches, function(batch)
     building.begin(ROWS)
     loop.run(batch, fn)

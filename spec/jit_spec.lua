@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The JIT's own events say whether a row function runs as machine code; no clock is asked.
+local bytecode = require "moontide.bytecode"
 local core = require "moontide._core"
+local log = require "moontide.log"
 local loops = require "moontide.loops"
 local mt = require "moontide"
 local schemas = require "moontide.schema"
@@ -14,53 +16,131 @@ local function rows(n)
   return list
 end
 
--- While fn runs: how many filter loops become traces, how many attempts of any fail.
-local function traces(fn)
-  local compiled, failed, recording = 0, 0, {}
-  local function watch(what, trace, func, pc, parent)
-    if what == "start" then
-      recording[trace] = not parent and util.funcinfo(func, pc).source == "=moontide filter"
-    elseif what == "abort" then
-      failed = failed + 1
-    elseif what == "stop" and recording[trace] then
-      compiled = compiled + 1
-    end
-  end
-  jit.attach(watch, "trace")
+local function stream() return mt.memoryStream "n INT, name STRING, amount DOUBLE, day DATE" end
+
+-- What is logged while fn runs.
+local function warnings(fn)
+  local warn, list = log.warn, {}
+  log.warn = function(text) list[#list + 1] = text end
   local ok, problem = pcall(fn)
-  jit.attach(watch)
+  log.warn = warn
   assert(ok, problem)
-  return compiled, failed
+  return list
 end
 
-local function stream() return mt.memoryStream "n INT, name STRING, amount DOUBLE, day DATE" end
+-- What the JIT made of the loop in a function: FORL not yet anything, JFORL a trace, IFORL not to be tried again.
+local function state_of(loop)
+  for pc = 1, util.funcinfo(loop).bytecodes - 1 do
+    local name = bytecode.name(bit.band((util.funcbc(loop, pc)), 0xff))
+    if name:find "FORL$" then return name end
+  end
+end
 
 describe("a row function", function()
   local schema = stream()._schema
   local input = support.batch(schema, rows(50000))
+  local sel = core.new "int32_t[50000]"
 
+  -- A filter loop, and its loops as Lua functions: run(n) runs it n times over all rows.
   local function filter(fn)
-    local loop = loops.filter(schema)
-    loop.run(input, fn, core.new("int32_t[?]", 50000))
-    loop.rest()
+    local made, generate = {}, loadstring
+    local loop = loops.filter(schema, fn)
+    local function run(n)
+      _G.loadstring = function(code, name) -- luacheck: ignore
+        local chunk, problem = generate(code, name)
+        if name ~= "=moontide filter" then return chunk, problem end
+        return function(...)
+          made[#made + 1] = chunk(...)
+          return made[#made]
+        end
+      end
+      local ok, kept
+      for _ = 1, n or 1 do ok, kept = pcall(loop.run, input, fn, sel) end
+      loadstring = generate -- luacheck: ignore
+      loop.rest()
+      assert(ok, kept)
+      return kept
+    end
+    return run, made
+  end
+
+  local function bad(row)
+    local get = function() return row.amount end
+    return get() > 0
   end
 
   it("is compiled as one loop", function()
-    assert.is_true(traces(function()
-      filter(function(row) return row.name == "name3" and row.amount > 0 end)
-    end) >= 1)
+    local run, made = filter(function(row) return row.name == "name3" and row.amount > 0 end)
+    assert.same({}, warnings(run))
+    assert.equal("JFORL", state_of(made[1]))
+    assert.equal(1, #made)
   end)
 
-  it("that the JIT gives up on is not, and does not slow another", function()
-    local compiled, failed = traces(function()
-      filter(function(row)
+  it("that the JIT gives up on goes on in C, with one warning that names line and cause", function()
+    local run, made = filter(bad)
+    local here = debug.getinfo(bad, "S").linedefined
+    local kept
+    local warned = warnings(function() kept = run(3) end)
+    assert.equal("IFORL", state_of(made[1]))
+    assert.equal(2, #made) -- the second is in C
+    assert.equal(39000, kept)
+    assert.same({ ("filter: the function at spec/jit_spec.lua:%d is not compiled and takes ten times as long or "
+      .. "more: spec/jit_spec.lua:%d: it makes a function in every call; make it once, outside of it")
+      :format(here, here + 1) }, warned)
+  end)
+
+  it("that the JIT gives up on for some rows goes on in C too", function()
+    local run, made = filter(function(row)
+      if row.amount > 20 then
         local get = function() return row.amount end
-        return get() > 0
-      end)
+        return get() > 30
+      end
+      return row.name == "name1"
     end)
-    assert.equal(0, compiled)
-    assert.is_true(failed > 5)
-    assert.is_true(traces(function() filter(function(row) return row.amount > 0 end) end) >= 1)
+    local warned = warnings(function() run(3) end)
+    assert.equal(1, #warned)
+    assert.matches("is not compiled", warned[1])
+    assert.equal(2, #made)
+  end)
+
+  it("that the JIT gives up on does not slow another", function()
+    local good, made = filter(function(row) return row.amount > 0 end)
+    local worse = filter(bad)
+    assert.equal(1, #warnings(function()
+      for _ = 1, 3 do
+        worse()
+        good()
+      end
+    end))
+    assert.equal("JFORL", state_of(made[1]))
+    assert.equal(1, #made)
+    local later, later_made = filter(function(row) return row.amount > 1 end)
+    assert.same({}, warnings(later))
+    assert.equal("JFORL", state_of(later_made[1]))
+  end)
+
+  it("with a loop of its own is compiled", function()
+    local run, made = filter(function(row)
+      local sum, name = 0, row.name
+      for i = 1, #name do sum = sum + name:byte(i) end
+      return sum % 2 == 0
+    end)
+    assert.same({}, warnings(function() run(5) end))
+    assert.equal(1, #made)
+  end)
+
+  it("whose batches are small is not tried, so that no attempt fails", function()
+    local before = loops.small_batch
+    loops.small_batch = 256
+    local loop = loops.filter(schema, function(row) return row.amount > 0 end)
+    local few = support.batch(schema, rows(20))
+    assert.same({}, warnings(function()
+      for _ = 1, 3000 do
+        loop.run(few, function(row) return row.amount > 0 end, sel)
+        loop.rest()
+      end
+    end))
+    loops.small_batch = before
   end)
 
   -- A function that ends in a call cannot be compiled by itself; called often from a function that

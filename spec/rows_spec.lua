@@ -65,6 +65,53 @@ describe("a row", function()
     assert.matches("turn is over", support.error_of(function() return kept.order_id end))
   end)
 
+  local function two(fn, ddl)
+    local frame = (ddl and mt.memoryStream(ddl) or orders()):filter(fn)
+    return support.error_of(support.run, frame, { { order_id = 1, d = { x = 1 } }, { order_id = 2, d = { x = 2 } } })
+  end
+
+  it("refuses to be read in another row's turn, wherever it was kept", function()
+    local kept, list = nil, {}
+    local function keep(row) kept = kept or row end
+    local ways = {
+      function(row) kept = kept or row return kept.order_id == 1 end,
+      function(row) list[#list + 1] = row return list[1].order_id == 1 end,
+      function(row) list.first = list.first or row return list.first.order_id == 1 end,
+      function(row) keep(row) return kept.order_id == 1 end,
+      function(row) kept = kept or { row } return kept[1].order_id == 1 end,
+      function(row) kept = kept or function() return row.order_id end return kept() == 1 end,
+      function(row) local r = row kept = kept or r return kept.order_id == 1 end,
+      function(...) kept = kept or (...) return kept.order_id == 1 end,
+    }
+    for i, way in ipairs(ways) do
+      kept, list = nil, {}
+      local problem = two(way)
+      assert.matches("@101: this row's turn is over: order_id cannot be read", problem, 1, true, "way " .. i)
+    end
+  end)
+
+  it("that a map returned late is refused too", function()
+    local kept
+    local frame = orders():map("order_id BIGINT", function(row)
+      kept = kept or row
+      return kept
+    end)
+    assert.matches("@101: this row's turn is over: order_id",
+      support.error_of(support.run, frame, { { order_id = 1 }, { order_id = 2 } }), 1, true)
+  end)
+
+  it("is not read after an error, not even in the next batch", function()
+    local kept
+    local run = support.ready(orders():filter(function(row)
+      kept = kept or row
+      return kept.order_id > 0 and error "no"
+    end))
+    for _ = 1, 2 do
+      support.error_of(run, { { order_id = 1 } })
+      assert.matches("turn is over", support.error_of(function() return kept.order_id end))
+    end
+  end)
+
   it("is walked by mt.fields in the order of the schema, nulls too", function()
     local names, values = {}, {}
     support.run(orders():filter(function(row)
@@ -194,7 +241,7 @@ describe("nested values of a row", function()
   end
 
   local function each(fn)
-    local loop = loops.filter(schema)
+    local loop = loops.filter(schema, fn)
     local ok, problem = pcall(loop.run, batch(), fn, core.new "int32_t[2]")
     loop.rest()
     if not ok then error(problem, 0) end

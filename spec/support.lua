@@ -2,6 +2,7 @@
 --- What specs share: batches from Lua tables, a frame run over them, job files from text.
 local core = require "moontide._core"
 local job = require "moontide.job"
+local loops = require "moontide.loops"
 local memory = require "moontide.memory"
 local ops = require "moontide.ops"
 local run = require "moontide.run"
@@ -10,6 +11,8 @@ local value = require "moontide.value"
 local C = core.C
 
 local M = {}
+
+loops.small_batch = 0 -- specs have few rows; in_c_spec.lua runs them the other way
 
 -- ---- batches
 

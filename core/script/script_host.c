@@ -168,6 +168,8 @@ static int fill_state(lua_State *L)
     lua_pushlightuserdata(L, (void *)&mt_embedded_files[0]);
     lua_pushcclosure(L, return_cdef, 1);
     lua_setfield(L, -2, "moontide._cdef");
+    lua_pushcfunction(L, mt_lua_rows);
+    lua_setfield(L, -2, "moontide._rows");
     if (luaL_loadstring(L, JIT_LIMITS) != 0)
         return lua_error(L);
     lua_call(L, 0, 0);

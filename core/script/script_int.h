@@ -117,6 +117,10 @@ bool mt_outbox_take(struct mt_outbox *box, struct mt_buf *lines, char waiting[25
  * returns 3. */
 int mt_lua_failure(lua_State *L, const struct mt_error *err);
 
+/* ---- script_rows.c: module moontide._rows, rows for functions that are not compiled */
+
+int mt_lua_rows(lua_State *L);
+
 /* ---- script_mock.c: mock(topic, partitions) -> object with brokers, produce, stop; or a
  * failure */
 

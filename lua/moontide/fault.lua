@@ -34,10 +34,10 @@ local job ---@type mt.LoadedJob?
 ---@type mt.Fault[]? faults under `check`; nil: raise them
 M.noted = nil
 
---- True for a frame of Moontide's own Lua, of generated code or of C.
-local function is_own(info)
-  local source = info.source
-  return info.what == "C" or source:sub(1, #own) == own or source:sub(1, 9) == "=moontide"
+--- True for the source of Moontide's own Lua and of generated code.
+---@param source string
+function M.is_own(source)
+  return source:sub(1, #own) == own or source:sub(1, 9) == "=moontide"
 end
 
 --- Names the job of this state; nil: there is none. Gives the one before.
@@ -60,7 +60,7 @@ local function find_frame(files, within)
   for level = 3, 200 do
     local info = debug.getinfo(level, "Sl")
     if not info or within and info.source:find "^=moontide " then return nil end
-    if not is_own(info) and (not files or files[info.source]) then
+    if info.what ~= "C" and not M.is_own(info.source) and (not files or files[info.source]) then
       return { file = info.source:gsub("^[@=]", ""), line = info.currentline }
     end
   end

@@ -11,50 +11,12 @@
 -- by making a table; since then a was only stored into under constant names or read; no jump comes
 -- from outside into the stretch between. So every way to the return passes the making, and nobody
 -- else ever had the table.
+local bytecode = require "moontide.bytecode"
+local util = require "jit.util"
+local uses, writes = bytecode.uses, bytecode.writes
+local band = bit.band
+
 local M = {}
-
-local has_util, util = pcall(require, "jit.util")
-local has_def, vmdef = pcall(require, "jit.vmdef")
-
--- Operand modes of jit.util.funcbc, as jit.bc reads them.
-local A_MODE, B_MODE, CD_MODE = 7, 15 * 8, 15 * 128
-local A_DST, A_BASE = 1, 2
-local B_VAR, CD_VAR, CD_JUMP = 3 * 8, 3 * 128, 13 * 128
-
-local band, rshift = bit.band, bit.rshift
-
-local function decode(fn, pc)
-  local ins, mode = util.funcbc(fn, pc)
-  local op = band(ins, 0xff)
-  local one = {
-    name = vmdef.bcnames:sub(op * 6 + 1, op * 6 + 6):match "%S+",
-    a = band(rshift(ins, 8), 0xff), mode = mode,
-  }
-  if band(mode, B_MODE) ~= 0 then
-    one.b, one.c = rshift(ins, 24), band(rshift(ins, 16), 0xff)
-  else
-    one.d = rshift(ins, 16)
-  end
-  if band(mode, CD_MODE) == CD_JUMP then one.target = pc + one.d - 0x7fff end
-  return one
-end
-
-local function decode_all(fn)
-  local code = {}
-  for pc = 1, util.funcinfo(fn).bytecodes - 1 do code[pc] = decode(fn, pc) end
-  return code
-end
-
-local function writes(one, register)
-  local mode = band(one.mode, A_MODE)
-  return mode == A_DST and one.a == register or mode == A_BASE and one.a <= register
-end
-
--- Any operand but A that is this register.
-local function uses(one, register)
-  return one.b == register and band(one.mode, B_MODE) == B_VAR
-    or band(one.mode, CD_MODE) == CD_VAR and (one.c or one.d) == register
-end
 
 local function last_write(code, before, register)
   for pc = before - 1, 1, -1 do
@@ -85,7 +47,7 @@ local function harmless(fn, one, register, names)
   end
   if one.name == "TGETS" and one.b == register then return true end
   if uses(one, register) then return false end
-  local reads_a = band(one.mode, A_MODE) > A_BASE
+  local reads_a = band(one.mode, bytecode.A_MODE) > bytecode.A_BASE
   return not reads_a or one.a ~= register or one.name:find "^RET" ~= nil
 end
 
@@ -124,8 +86,8 @@ local BEYOND = { CALLT = true, CALLMT = true, RET = true, RETM = true, FNEW = tr
 ---@param names table<string, any>
 ---@return boolean proved, boolean may_return_row
 function M.proves(fn, names)
-  if not has_util or not has_def or not util.funcinfo(fn).bytecodes then return false, true end
-  local code, row = decode_all(fn), false
+  if not bytecode.is_open(fn) then return false, true end
+  local code, row = bytecode.decode(fn), false
   for pc, one in ipairs(code) do
     if BEYOND[one.name] or one.name:find "^J" and one.name ~= "JMP" then return false, true end
     if one.name == "RET1" then

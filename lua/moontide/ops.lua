@@ -91,7 +91,7 @@ end
 local make = {}
 
 function make.filter(step, schema)
-  local loop = loops.filter(schema)
+  local loop = loops.filter(schema, step.fn)
   local sel, room, all = nil, 0, M.all(schema)
   return function(batch, _, count)
     local n = rows_of(batch)
@@ -122,7 +122,7 @@ function make.map(step, schema, out)
 end
 
 function make.withColumn(step, schema, out)
-  local loop, building = loops.column(schema, step.one.fields[1])
+  local loop, building = loops.column(schema, step.one.fields[1], step.fn)
   local name = step.one.fields[1].name
   return function(batch)
     build(step, loop, building, batch)

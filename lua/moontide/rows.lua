@@ -10,29 +10,55 @@
 --
 -- There are two variants of a view. When no column of the batch has nulls, no null is looked for;
 -- otherwise every column is checked, and one without nulls is given a bitmap of ones.
+--
+-- A row must not be read after its turn, and one proxy for all rows cannot tell: kept in one turn and
+-- read in another it would show the wrong row. So it serves only functions whose code keeps the row
+-- in their own hands (escape.lua), which are most. For the others each turn has a proxy of its own,
+-- and when the turn is over that proxy answers with an error for good.
+--
+-- A third way to read is for functions that the JIT has given up on: __index in C (script_rows.c),
+-- since interpreted each access through FFI costs as much as a compiled loop over thirty rows.
 local core = require "moontide._core"
+local crows = require "moontide._rows"
 local suggest = require "moontide.suggest"
 local value = require "moontide.value"
+local C = core.C
 
 local M = {}
 
 ---@class mt.View
----@field row mt.Row the proxy
+---@field row mt.Row the proxy that is every row in turn
 ---@field cursor ffi.cdata* cursor.i is the row
+---@field names string what the code of turns uses, for a chunk's head
+---@field values any[] what they are, without holes
+---@field turn string code that makes P the row of this turn
+---@field over string code that ends it
+---@field c userdata? the row for C, when this view is for interpreted functions
+---@field live table? the metatable of a turn's own proxy
+---@field finish (fun(row: mt.Row)|table)? ends the turn of such a proxy: a function, or the metatable after it
 ---@field bind fun(batch: ffi.cdata*) points the cursor at a batch
----@field wake fun() the row may be read from now on
+---@field wake fun() rows may be read from now on
 ---@field rest fun() and no longer
+---@field kill fun() after an error: what is left of the turn is never read again
 
 -- ---- what can be asked of a row: fields, table, text
 
-local shown = setmetatable({}, { __mode = "k" }) -- proxy -> the fields it shows
+-- Keys of a row's metatable: the fields it shows; that all turns have this proxy.
+local SHOWN, REUSED = {}, {}
+
+local function meta_of(v)
+  local meta = type(v) == "table" and getmetatable(v)
+  return type(meta) == "table" and meta or nil
+end
 
 --- True for a row, or a STRUCT in a row.
 function M.is_row(v)
-  return type(v) == "table" and shown[v] ~= nil
+  local meta = meta_of(v)
+  return meta ~= nil and rawget(meta, SHOWN) ~= nil
 end
 
--- Rows with changes (mt.with): their metatable -> what they change; a row's is made once.
+-- Rows with changes (mt.with): their metatable -> what they change; that of a proxy of all turns is
+-- made once.
 local changed, with_meta = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
 
 --- What mt.with changes in this value: a row, or a STRUCT; nil when it made none.
@@ -41,14 +67,16 @@ function M.changes(v)
   return meta and changed[meta]
 end
 
---- The fields of a row, or of one with changes.
+--- The fields of a row, or of one with changes; nil for anything else.
 ---@return mt.Field[]?
 function M.fields_of(row)
-  local own = shown[row]
+  local meta = meta_of(row)
+  if not meta then return nil end
+  local own = rawget(meta, SHOWN)
   if own then return own end
-  local base = M.changes(row)
+  local base = changed[meta]
   local shape = base and value.shape_of(base)
-  return shape and shape.field.children or base and shown[base]
+  return shape and shape.field.children or base and M.fields_of(base)
 end
 
 local function plain(v)
@@ -75,7 +103,7 @@ function M.with(row, changes)
   if not meta then
     meta = { __index = row, __tostring = row_text }
     changed[meta] = row
-    if shown[row] then with_meta[row] = meta end
+    if rawget(meta_of(row) or {}, REUSED) then with_meta[row] = meta end
   end
   setmetatable(changes, meta)
   return changes
@@ -86,14 +114,21 @@ local function read_only(_, key)
     :format(tostring(key)), 2)
 end
 
-local RESTING = {
-  __index = function(_, key)
-    error(("this row's turn is over: %s cannot be read; keep mt.totable(row) instead of the row")
-      :format(tostring(key)), 2)
-  end,
-  __newindex = read_only,
-  __tostring = function() return "row (its turn is over)" end,
-}
+local function is_over(_, key)
+  error(("this row's turn is over: %s cannot be read; keep mt.totable(row) instead of the row")
+    :format(tostring(key)), 2)
+end
+
+local function live_meta(index, fields, how)
+  return { __index = index, __newindex = read_only, __tostring = row_text, [SHOWN] = fields,
+    [REUSED] = not how.own }
+end
+
+local function resting_text() return "row (its turn is over)" end
+
+local function resting_meta(fields)
+  return { __index = is_over, __newindex = read_only, __tostring = resting_text, [SHOWN] = fields }
+end
 
 -- ---- code
 
@@ -115,7 +150,7 @@ local READ = {
   STRING = TEXT, BINARY = TEXT,
   DATE = "return day_text(S.c#[i])",
   DECIMAL = "return decimal_at(S.c#, i, SCALE)",
-  STRUCT = "return R[#]",
+  STRUCT = "return R[#]OWN",
   ARRAY = "return nested(#, i)", MAP = "return nested(#, i)",
 }
 
@@ -143,21 +178,22 @@ local function cursor_type(slots)
   return core.typeof(table.concat(parts, " "))
 end
 
-local function read_code(slot, checked)
-  local code = READ[slot.field.type]:gsub("#", slot.number):gsub("SCALE", tostring(slot.field.scale or 0))
-  if not checked then return code end
+local function read_code(slot, how)
+  local code = READ[slot.field.type]:gsub("OWN", how.own and " or own(#)" or "")
+  code = code:gsub("#", slot.number):gsub("SCALE", tostring(slot.field.scale or 0))
+  if not how.checked then return code end
   local check = "if band(rshift(S.v#[rshift(i, 3)], band(i, 7)), 1) == 0 then return nil end "
   return check:gsub("#", slot.number) .. code
 end
 
 -- The __index of a row (owner nil) or of a STRUCT in it.
-local function index_code(slots, owner, checked)
+local function index_code(slots, owner, how)
   local parts = { ("INDEX[%d] = function(_, k) local i = S.i"):format(owner and owner.number or 0) }
   local first = true
   for _, slot in ipairs(slots) do
     if slot.parent == owner then
       parts[#parts + 1] = ("%s k == %q then %s"):format(first and "if" or "elseif", slot.field.name,
-        read_code(slot, checked))
+        read_code(slot, how))
       first = false
     end
   end
@@ -165,14 +201,14 @@ local function index_code(slots, owner, checked)
   return table.concat(parts, "\n  ")
 end
 
-local function view_code(slots, checked)
+local function view_code(slots, how)
   local parts = {
-    "local S, R, INDEX, str, band, rshift, tonumber, day_text, decimal_at, nested, unknown = ...",
+    "local S, R, INDEX, str, band, rshift, tonumber, day_text, decimal_at, nested, unknown, own = ...",
   }
   for _, slot in ipairs(slots) do
-    if slot.field.type == "STRUCT" then parts[#parts + 1] = index_code(slots, slot, checked) end
+    if slot.field.type == "STRUCT" then parts[#parts + 1] = index_code(slots, slot, how) end
   end
-  parts[#parts + 1] = index_code(slots, nil, checked)
+  parts[#parts + 1] = index_code(slots, nil, how)
   return table.concat(parts, "\n")
 end
 
@@ -247,74 +283,162 @@ end
 
 -- ---- views
 
-local function unknown_field(owners)
-  return function(number, key)
-    local fields = owners[number]
-    local names = {}
-    for i, field in ipairs(fields) do names[i] = field.name end
-    error(("no column %q%s"):format(tostring(key), suggest.cure(key, names)), 2)
+---@class mt.HowToRead
+---@field checked boolean? nulls are looked for
+---@field own boolean? each turn has proxies of its own
+---@field in_c boolean? for a function that runs interpreted
+
+-- The fields of the row (0) and of each STRUCT in it, by number.
+local function owners_of(schema, slots)
+  local owners = { [0] = schema.fields }
+  for _, slot in ipairs(slots) do
+    if slot.field.type == "STRUCT" then owners[slot.number] = slot.field.children end
   end
+  return owners
 end
 
-local function proxies(schema, slots)
-  local owners, made = { [0] = schema.fields }, { [0] = {} }
+local function unknown_field(fields, key, level)
+  local names = {}
+  for i, field in ipairs(fields) do names[i] = field.name end
+  error(("no column %q%s"):format(tostring(key), suggest.cure(key, names)), level)
+end
+
+-- The __index of each owner, generated.
+local function compile_index(slots, how, cursor, R, owners, nested, own)
+  local index = {}
+  local function unknown(number, key) unknown_field(owners[number], key, 3) end
+  assert(loadstring(view_code(slots, how), "=moontide row"))(cursor, R, index, core.string, bit.band,
+    bit.rshift, tonumber, value.day_text, value.decimal_at, nested, unknown, own)
+  return index
+end
+
+-- The same in C; what C cannot make it asks for here.
+local function c_index(slots, c, R, owners, nested, own)
+  local index = {}
+  for number, fields in pairs(owners) do
+    local numbers = {}
+    for _, slot in ipairs(slots) do
+      if (slot.parent and slot.parent.number or 0) == number then numbers[slot.field.name] = slot.number end
+    end
+    index[number] = crows.index(c, numbers, function(key, at, i)
+      if at == 0 then unknown_field(fields, key, 4) end
+      if not owners[at] then return nested(at, i) end
+      return R[at] or own(at)
+    end)
+  end
+  return index
+end
+
+local function c_types(slots)
+  local types = {}
+  for _, slot in ipairs(slots) do types[slot.number] = tonumber(C.mt_schema_type(slot.field.c)) end
+  return types
+end
+
+local function bind_c(c, cursor, slots, bound)
+  local addresses, firsts = {}, {}
   for _, slot in ipairs(slots) do
-    if slot.field.type == "STRUCT" then
-      owners[slot.number], made[slot.number] = slot.field.children, {}
+    addresses[slot.number] = core.address(bound.arrays[slot.number])
+    firsts[slot.number] = bound.offsets[slot.number]
+  end
+  crows.bind(c, core.address(core.cast("void *", cursor)), addresses, firsts)
+end
+
+-- Metatables of rows in their turn and after it, and R: the proxies of this turn, by number.
+local function turns(index, owners, R, how)
+  local live, resting = {}, {}
+  for number, fields in pairs(owners) do
+    live[number], resting[number] = live_meta(index[number], fields, how), resting_meta(fields)
+    if number == 0 or not how.own then R[number] = setmetatable({}, resting[number]) end
+  end
+  return live, resting
+end
+
+-- What ends the turn of a proxy of its own, with the STRUCTs that were read of it.
+local function ender(resting, R)
+  return function(row)
+    setmetatable(row, resting[0])
+    for number in pairs(resting) do
+      if number > 0 and R[number] then
+        setmetatable(R[number], resting[number])
+        R[number] = nil
+      end
     end
   end
-  for number, proxy in pairs(made) do shown[proxy] = owners[number] end
-  return owners, made
 end
 
-local function build(schema, slots, checked)
-  local cursor = cursor_type(slots)()
-  local owners, made = proxies(schema, slots)
-  local index, bound = {}, {}
+-- How the loops' code takes a row and gives it back.
+local function turn_code(view, how, has_structs)
+  if not how.own then
+    view.turn, view.over = "", ""
+  else
+    view.turn = "local P = setmetatable({}, LIVE)"
+    view.over = has_structs and "finish(P)" or "setmetatable(P, RESTING)"
+  end
+  return view
+end
+
+local function build(schema, slots, how)
+  local cursor, owners, R, bound = cursor_type(slots)(), owners_of(schema, slots), {}, {}
+  local live, resting
   local function nested(number, i)
     return value.read(slots[number].field, bound.arrays[number], bound.offsets[number] + i)
   end
-  local code = view_code(slots, checked)
-  assert(loadstring(code, "=moontide row"))(cursor, made, index, core.string, bit.band, bit.rshift,
-    tonumber, value.day_text, value.decimal_at, nested, unknown_field(owners))
-  local metas = {}
-  for number in pairs(made) do
-    metas[number] = { __index = index[number], __newindex = read_only, __tostring = row_text }
+  local function own(number)
+    R[number] = setmetatable({}, live[number])
+    return R[number]
   end
-  return {
-    row = made[0], cursor = cursor,
-    bind = function(batch)
-      local rows, keep = tonumber(batch.array.length), {}
-      bound.arrays, bound.offsets = find_arrays(slots, batch)
-      bound.keep = keep
-      for _, slot in ipairs(slots) do
-        bind_slot(cursor, slot, bound.arrays[slot.number], bound.offsets[slot.number], rows, keep)
-      end
-      keep[#keep + 1] = ones
-    end,
-    wake = function()
-      for number, proxy in pairs(made) do setmetatable(proxy, metas[number]) end
-    end,
-    rest = function()
-      for _, proxy in pairs(made) do setmetatable(proxy, RESTING) end
-    end,
+  local c = how.in_c and crows.new(c_types(slots)) or nil
+  local index = c and c_index(slots, c, R, owners, nested, own)
+    or compile_index(slots, how, cursor, R, owners, nested, own)
+  live, resting = turns(index, owners, R, how)
+  local has_structs = next(owners, next(owners)) ~= nil
+  local finish = ender(resting, R)
+  local view = {
+    row = R[0], cursor = cursor, c = c, live = how.own and live[0] or nil,
+    finish = how.own and (has_structs and finish or resting[0]) or nil,
+    names = "S, P, LIVE, RESTING, finish, setmetatable",
+    values = { cursor, R[0], live[0], resting[0], finish, setmetatable },
   }
+  function view.bind(batch)
+    local rows, keep = tonumber(batch.array.length), { ones }
+    bound.arrays, bound.offsets = find_arrays(slots, batch)
+    bound.keep = keep
+    if c then return bind_c(c, cursor, slots, bound) end
+    for _, slot in ipairs(slots) do
+      bind_slot(cursor, slot, bound.arrays[slot.number], bound.offsets[slot.number], rows, keep)
+    end
+    keep[#keep + 1] = ones
+  end
+  function view.wake()
+    for number, proxy in pairs(R) do setmetatable(proxy, live[number]) end
+  end
+  function view.rest()
+    for number, proxy in pairs(R) do setmetatable(proxy, resting[number]) end
+  end
+  function view.kill()
+    for _, meta in pairs(live) do meta.__index, meta.__tostring = is_over, resting_text end
+  end
+  return turn_code(view, how, has_structs)
 end
 
 --- The views of one function over one schema, made when first needed.
 ---@param schema mt.Schema
----@return { pick: fun(batch: ffi.cdata*): mt.View, boolean }
-function M.views(schema)
-  local slots = number_fields(schema.fields, {})
-  local plain_view, checked_view
+---@param own boolean each turn needs a row of its own
+---@return { pick: (fun(batch: ffi.cdata*, in_c: boolean): mt.View), drop: fun(view: mt.View) }
+function M.views(schema, own)
+  local slots, made = number_fields(schema.fields, {}), {}
   return {
-    pick = function(batch)
-      if any_nulls(slots, batch) then
-        checked_view = checked_view or build(schema, slots, true)
-        return checked_view, true
+    pick = function(batch, in_c)
+      local checked = not in_c and any_nulls(slots, batch)
+      local kind = in_c and "c" or checked and "checked" or "plain"
+      made[kind] = made[kind] or build(schema, slots, { checked = checked, own = own, in_c = in_c })
+      return made[kind]
+    end,
+    drop = function(view)
+      for kind, one in pairs(made) do
+        if one == view then made[kind] = nil end
       end
-      plain_view = plain_view or build(schema, slots, false)
-      return plain_view, false
     end,
   }
 end

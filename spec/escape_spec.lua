@@ -1,0 +1,78 @@
+-- SPDX-License-Identifier: Apache-2.0
+local escape = require "moontide.escape"
+
+local function keeps(fn, structs) return escape.keeps(fn, structs or {}) end
+
+local sink, other = {}, nil
+local function helper(row) sink.row = row end
+
+describe("a function keeps its row in its own hands when it", function()
+  local ways = {
+    ["reads fields"] = function(row) return row.a == 1 and (row.b or 0) > 2 or row["c d"] end,
+    ["reads fields by a name it works out"] = function(row) return row[other] end,
+    ["has a loop over a field"] = function(row)
+      local n = 0
+      for i = 1, #row.s do n = n + row.s:byte(i) end
+      return n > row.n
+    end,
+    ["returns the row"] = function(row) return row end,
+    ["returns a table of fields"] = function(row) return { a = row.a, b = row.b .. "x", c = tostring(row.c) } end,
+    ["does not look at it"] = function() return true end,
+  }
+  for name, fn in pairs(ways) do
+    it(name, function() assert.is_true(keeps(fn)) end)
+  end
+end)
+
+describe("a function may let its row out when it", function()
+  local ways = {
+    ["stores it outside"] = function(row) other = row end,
+    ["stores it in a table"] = function(row) sink.row = row end,
+    ["stores it under a name it works out"] = function(row) sink[row.a] = row end,
+    ["puts it into a new table"] = function(row) return { row } end,
+    ["uses it as a key"] = function(row) sink[row] = true end,
+    ["gives it to a function"] = function(row) return helper(row) end,
+    ["gives it to a method"] = function(row) return sink:add(row) end,
+    ["makes a function that sees it"] = function(row) return function() return row.a end end,
+    ["has another variable for it"] = function(row) local r = row return r.a end,
+    ["has no name for it"] = function(...) return (...) end,
+    ["has it in a choice"] = function(row) local r = sink.x and row or sink return r.a end,
+  }
+  for name, fn in pairs(ways) do
+    it(name, function() assert.is_false(keeps(fn)) end)
+  end
+
+  it("is one of C's", function() assert.is_false(keeps(print)) end)
+end)
+
+describe("a STRUCT of a row", function()
+  local structs = { d = true }
+
+  it("is followed to where it is read", function()
+    assert.is_true(keeps(function(row) return row.d.x > 1 and row.d.y end, structs))
+    assert.is_true(keeps(function(row)
+      local d = row.d
+      return d.x + d.y > row.n
+    end, structs))
+    assert.is_true(keeps(function(row)
+      local d = row.d
+      if row.n > 1 then return d.x end
+      return d.y
+    end, structs))
+  end)
+
+  it("may get out like the row", function()
+    assert.is_false(keeps(function(row) other = row.d end, structs))
+    assert.is_false(keeps(function(row) other = row[sink.name] end, structs))
+    assert.is_false(keeps(function(row) helper(row.d) end, structs))
+    assert.is_false(keeps(function(row) local d = sink.x and row.d or nil other = d end, structs))
+    assert.is_false(keeps(function(row)
+      local d
+      for _ = 1, 2 do
+        other = d
+        d = row.d
+      end
+    end, structs))
+    assert.is_true(keeps(function(row) other = row.d end))
+  end)
+end)
