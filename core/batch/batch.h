@@ -200,7 +200,7 @@ static inline bool mt_array_is_null(const struct ArrowArray *a, int64_t row)
     return a->null_count != 0 && bits && !(bits[i >> 3] >> (i & 7) & 1);
 }
 
-/* ---- text of values, as Spark prints and reads them (session time zone UTC) */
+/* ---- text of values, as Spark prints and reads them, in the session's time zone */
 
 /* Adds the value as Spark's show() does: 2026-11-29 10:00:00.5, 1.0E10, [1, 2], {1, x},
  * {k -> 1}, BINARY as [68 69], null as NULL (inside lists too). */
@@ -208,17 +208,23 @@ void mt_value_print(const struct ArrowSchema *field, const struct ArrowArray *ar
                     struct mt_buf *buf);
 #endif
 
+/* The zone in which this thread reads times that name none, and prints them: "Europe/Paris",
+ * "+02:00"; UTC at first. False, and nothing changes, when it is no zone. */
+_Bool mt_session_zone_use(const char *name);
+const char *mt_session_zone_name(void); /* until the next _use in this thread */
+/* Seconds east of UTC at a time in seconds since 1970, UTC or (local) of the zone's clocks. */
+int32_t mt_session_offset(int64_t seconds, _Bool local);
 /* Days since 1970 of "y{4}[-m[-d]]" with Spark's cast rules (text after T or a
  * blank is allowed); false when it is not a date. Proleptic Gregorian. */
 _Bool mt_date_parse(const char *text, int64_t len, int32_t *days);
 /* Microseconds since 1970 UTC of Spark's cast grammar (spark-semantics: string to
  * timestamp): date alone, "T" or blank, 1-2 digit parts, fraction cut at 6, zone
- * Z, +h[:mm[:ss]], UTC+1, GMT, UT or a region id; none = UTC. A time without a
+ * Z, +h[:mm[:ss]], UTC+1, GMT, UT or a region id; none = the session's. A time without a
  * date takes the day of now_us. False when it is not a timestamp or a part is out
  * of range. */
 _Bool mt_timestamp_parse(const char *text, int64_t len, int64_t now_us, int64_t *micros);
-/* "2026-11-29" / "2026-11-29 10:00:00.5" / "2026-11-29T10:00:00.500Z": length written, cap >= 40.
- */
+/* "2026-11-29" / "2026-11-29 10:00:00.5" of the session's zone / "2026-11-29T10:00:00.500Z":
+ * length written, cap >= 40. */
 int32_t mt_date_print(int32_t days, char *out);
 int32_t mt_timestamp_print(int64_t micros, char *out);
 int32_t mt_timestamp_print_iso(int64_t micros, char *out);

@@ -85,6 +85,8 @@ bool mt_zone_parse(const char *text, int64_t len, struct mt_zone *zone);
 int32_t mt_zone_offset_at(const struct mt_zone *zone, int64_t utc_s);
 /* At a local time; what a switch skips or repeats counts by the offset before it. */
 int32_t mt_zone_offset_at_local(const struct mt_zone *zone, int64_t local_s);
+/* The zone of this thread's session; UTC unless mt_session_zone_use named another. */
+const struct mt_zone *mt_session_zone(void);
 /* The region of this name in the system's time zone files, or NULL. */
 const struct mt_region *mt_region_find(const char *name);
 /* `local`: at is a local time. */

@@ -12,7 +12,7 @@
 #include "batch_int.h"
 
 enum { DAY_S = 86400 };
-static const int64_t SECOND_US = 1000000, DAY_US = INT64_C(86400000000);
+static const int64_t SECOND_US = 1000000;
 
 struct clock {
     int64_t hour, minute, second, micros;
@@ -82,7 +82,7 @@ _Bool mt_timestamp_parse(const char *text, int64_t len, int64_t now_us, int64_t 
 {
     struct mt_text t = mt_text_trimmed(text, len);
     struct clock clock = {0};
-    struct mt_zone zone = {0};
+    struct mt_zone zone = *mt_session_zone();
     int64_t days = 0;
     if (t.at == t.end)
         return false;
@@ -106,18 +106,18 @@ _Bool mt_timestamp_parse(const char *text, int64_t len, int64_t now_us, int64_t 
 
 /* ---- printing */
 
-static int32_t print_seconds(int64_t micros, char between, char *out)
+static int32_t print_seconds(int64_t seconds, char between, char *out)
 {
-    int64_t days = mt_floor_div(micros, DAY_US);
-    int second = (int)(mt_floor_mod(micros, DAY_US) / SECOND_US);
-    int32_t len = mt_date_print((int32_t)days, out);
+    int32_t len = mt_date_print((int32_t)mt_floor_div(seconds, DAY_S), out);
+    int second = (int)mt_floor_mod(seconds, DAY_S);
     return len + sprintf(out + len, "%c%02d:%02d:%02d", between, second / 3600, second / 60 % 60,
                          second % 60);
 }
 
 int32_t mt_timestamp_print(int64_t micros, char *out)
 {
-    int32_t len = print_seconds(micros, ' ', out);
+    int64_t utc_s = mt_floor_div(micros, SECOND_US);
+    int32_t len = print_seconds(utc_s + mt_zone_offset_at(mt_session_zone(), utc_s), ' ', out);
     int fraction_us = (int)mt_floor_mod(micros, SECOND_US);
     if (fraction_us == 0)
         return len;
@@ -130,7 +130,7 @@ int32_t mt_timestamp_print(int64_t micros, char *out)
 /* Three digits as Spark's to_json has, six where three would lose some. */
 int32_t mt_timestamp_print_iso(int64_t micros, char *out)
 {
-    int32_t len = print_seconds(micros, 'T', out);
+    int32_t len = print_seconds(mt_floor_div(micros, SECOND_US), 'T', out);
     int fraction_us = (int)mt_floor_mod(micros, SECOND_US);
     if (fraction_us % 1000 == 0)
         return len + sprintf(out + len, ".%03dZ", fraction_us / 1000);

@@ -129,3 +129,37 @@ int32_t mt_zone_offset_at_local(const struct mt_zone *zone, int64_t local_s)
 {
     return zone->region ? mt_region_offset(zone->region, local_s, true) : zone->offset;
 }
+
+/* ---- the session's zone */
+
+/* One a thread: two queries of a process may be in different zones while one of them runs a
+ * batch that was planned under another. */
+static _Thread_local struct mt_zone session;
+static _Thread_local char session_name[64] = "UTC";
+
+_Bool mt_session_zone_use(const char *name)
+{
+    struct mt_zone zone;
+    size_t len = strlen(name);
+    if (len >= sizeof session_name || !mt_zone_parse(name, (int64_t)len, &zone))
+        return false;
+    session = zone;
+    memcpy(session_name, name, len + 1);
+    return true;
+}
+
+const struct mt_zone *mt_session_zone(void)
+{
+    return &session;
+}
+
+const char *mt_session_zone_name(void)
+{
+    return session_name;
+}
+
+int32_t mt_session_offset(int64_t seconds, _Bool local)
+{
+    return local ? mt_zone_offset_at_local(&session, seconds)
+                 : mt_zone_offset_at(&session, seconds);
+}

@@ -327,6 +327,11 @@ static enum mt_status phase_run(struct mt_query *query, int64_t now_ms, int64_t 
 {
     int64_t mark = mt_clock_mono_us();
     struct mt_run *run = &query->run;
+    if (!mt_session_zone_use(query->plan.time_zone)) /* a replay keeps the plan's */
+        return mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
+                       "it was planned in time zone %s, which this machine does not know; "
+                       "install tzdata",
+                       query->plan.time_zone);
     run->batch_id = query->plan.id;
     run->time_us = query->plan.time_us;
     run->seed = query->plan.seed;

@@ -30,6 +30,7 @@ local mt = {
   log = { debug = log.debug, info = log.info, warn = log.warn, error = log.error },
   date = value.date,
   timestamp = value.timestamp,
+  fmt = value.fmt,
   str = value.str,
   len = value.len,
   items = value.items,
@@ -126,7 +127,7 @@ local function later(name)
 end
 
 local LATER = { file = "mt.file is for job files" }
-for name in ("awaitAny createDataFrame fmt job odbc read"):gmatch "%S+" do
+for name in ("awaitAny createDataFrame job odbc read"):gmatch "%S+" do
   LATER[name] = later(name)
 end
 for name in ("col expr lit sql udf functions streams table range catalog udtf"):gmatch "%S+" do

@@ -145,9 +145,10 @@ local function begin(file, how)
   for name in raw.pairs(package.loaded) do job.before[name] = true end
   if package.loaders[1] ~= searcher then table.insert(package.loaders, 1, searcher) end
   rawset(mt, "file", M.file)
-  local zone = config.peek "timeZone"
-  if zone and zone ~= "UTC" then
-    error(fault.new("JOB", "FATAL", ("timeZone %s: only UTC is here yet"):format(zone)), 0)
+  local zone = config.peek "timeZone" or "UTC"
+  if not value.use_zone(zone) then
+    error(fault.new("JOB", "FATAL", ("timeZone %q is no time zone; it takes a region such as Europe/Paris, "
+      .. "UTC, or an offset such as +02:00"):format(zone)), 0)
   end
   if not bundle or bundle.main:sub(1, 1) == "/" or job.folder == "." then return bundle and bundle.main or file end
   return job.folder .. "/" .. bundle.main

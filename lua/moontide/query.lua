@@ -8,6 +8,7 @@ local log = require "moontide.log"
 local object = require "moontide.object"
 local options = require "moontide.options"
 local run = require "moontide.run"
+local times = require "moontide.times"
 local writer = require "moontide.writer"
 local C = core.C
 
@@ -128,7 +129,7 @@ local function make(query)
     trigger = query._trigger,
     checkpoint = writer.checkpoint(query),
     start_options = frame._source.start_options,
-    time_zone = "UTC",
+    time_zone = times.zone(),
     max_steps = #stages,
     run = run.runner(stages, read),
     keep = { keep, query, stages, schema, read },

@@ -9,7 +9,6 @@ local C = core.C
 local M = {}
 
 local format, floor, text = string.format, math.floor, exact.text
-local int64 = core.typeof "int64_t"
 local printed = core.new "char[64]"
 
 --- Days since 1970 of "YYYY-MM-DD", or nil.
@@ -28,26 +27,51 @@ function M.day_text(days)
   return shown
 end
 
-local DAY = 86400 * 1000000
+-- ---- the session's time zone
+
+--- Sets the zone in which days are cut, times are printed, and times without a zone are read.
+---@param name string
+---@return boolean false when there is no such zone
+function M.use_zone(name)
+  local known = C.mt_session_zone_use(name)
+  return known
+end
+
+---@return string
+function M.zone()
+  local name = core.string(C.mt_session_zone_name())
+  return name
+end
+
+--- Whole seconds since 1970 (rounded down) and the microseconds left; nil when ts is no time.
+---@param ts any
+---@return number? seconds, number? micros
+function M.split(ts)
+  local seconds, micros
+  if type(ts) == "number" then
+    seconds = floor(ts / 1000000)
+    -- the quotient is rounded: an instant just below a second must not become the next
+    if seconds * 1000000 > ts then seconds = seconds - 1 end
+    micros = ts - seconds * 1000000
+  elseif exact.is_int64(ts) then
+    local whole = ts / 1000000LL
+    if whole * 1000000LL > ts then whole = whole - 1 end
+    seconds, micros = tonumber(whole), tonumber(ts - whole * 1000000LL)
+  end
+  return seconds, micros
+end
+local split = M.split
+
 local names, names_n = {}, 0 -- day number -> text: mt.date is called once a row
 
---- The UTC day of a time.
+--- The day of a time in the session's time zone.
 ---@param ts number|ffi.cdata*|nil microseconds since 1970; nil (null) gives nil
 ---@return string? "YYYY-MM-DD"
 function M.date(ts)
-  local day
-  if type(ts) == "number" then
-    day = floor(ts / DAY)
-    -- the quotient is rounded: an instant just below midnight must not become the next day
-    if day * DAY > ts then day = day - 1 end
-  elseif ts == nil or ts == exact.NULL then
-    return nil
-  elseif core.istype(int64, ts) then
-    local whole = ts / 86400000000LL
-    if whole * 86400000000LL > ts then whole = whole - 1 end
-    day = tonumber(whole)
-  end
-  if not day or day < -2 ^ 31 or day >= 2 ^ 31 then
+  if ts == nil or ts == exact.NULL then return nil end
+  local seconds = split(ts)
+  local day = seconds and floor((seconds + C.mt_session_offset(seconds, false)) / 86400)
+  if not day or not (day >= -2 ^ 31 and day < 2 ^ 31) then
     error(("mt.date takes microseconds since 1970 (a TIMESTAMP), not %s"):format(
       type(ts) == "string" and "text; read it with mt.timestamp first" or text(ts)), 2)
   end
@@ -82,18 +106,20 @@ local function whole(v, what)
   return v
 end
 
--- Microseconds of a table with year, month, day … (UTC), as os.time has them.
+-- Microseconds of a table with year, month, day … by the clocks of the session's zone.
 local function civil_micros(t)
   local day = M.days(format("%04d-%02d-%02d", whole(t.year, "year"), whole(t.month or 1, "month"),
     whole(t.day or 1, "day")))
   if not day then error("mt.timestamp: there is no such day", 3) end
   local sec = whole(t.hour or 0, "hour") * 3600 + whole(t.min or 0, "min") * 60 + whole(t.sec or 0, "sec")
-  return (day * 86400 + sec) * 1000000 + whole(t.ms or 0, "ms") * 1000 + whole(t.us or 0, "us")
+  local clock = day * 86400 + sec
+  return (clock - C.mt_session_offset(clock, true)) * 1000000 + whole(t.ms or 0, "ms") * 1000 + whole(t.us or 0, "us")
 end
 
 --- Microseconds since 1970 UTC, for a TIMESTAMP column.
 ---@param from string|table ISO text with a zone; { sec = n }, { ms = n } or { us = n } since 1970
---- (they add up); or { year =, month =, day =, hour =, min =, sec =, us = } in UTC
+--- (they add up); or { year =, month =, day =, hour =, min =, sec =, us = } by the
+--- clocks of the session's time zone
 ---@return number|ffi.cdata*
 function M.timestamp(from)
   if type(from) == "string" then

@@ -2,7 +2,7 @@
 --- Values of a job, all in one table: numbers and text, decimals, times, nested ones.
 local M = {}
 
-for _, part in ipairs { "exact", "decimal", "times", "nested" } do
+for _, part in ipairs { "exact", "decimal", "times", "format_time", "nested" } do
   for name, what in pairs(require("moontide." .. part)) do M[name] = what end
 end
 

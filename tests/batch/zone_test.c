@@ -108,6 +108,37 @@ static void *read_all(void *unused)
     return NULL;
 }
 
+static void *print_noon_of_1970(void *out)
+{
+    mt_timestamp_print(INT64_C(43200) * 1000000, out);
+    return NULL;
+}
+
+static void times_without_a_zone_are_those_of_the_session_s_of_this_thread(void **state)
+{
+    (void)state;
+    char out[48], elsewhere[48];
+    int64_t micros;
+    pthread_t other;
+    assert_true(mt_session_zone_use("Europe/Paris"));
+    assert_false(mt_session_zone_use("Europe/Pairs"));
+    assert_true(mt_timestamp_parse("2026-07-01 12:00:00", 19, 0, &micros));
+    mt_timestamp_print(micros, out);
+    assert_string_equal(out, "2026-07-01 12:00:00");
+    mt_timestamp_print_iso(micros, out);
+    assert_string_equal(out, "2026-07-01T10:00:00.000Z");
+    assert_true(mt_timestamp_parse("2026-07-01 12:00:00Z", 20, 0, &micros));
+    mt_timestamp_print(micros + 1, out);
+    assert_string_equal(out, "2026-07-01 14:00:00.000001");
+    assert_int_equal(mt_session_offset(0, false), 3600);
+    pthread_create(&other, NULL, print_noon_of_1970, elsewhere);
+    pthread_join(other, NULL);
+    assert_string_equal(elsewhere, "1970-01-01 12:00:00");
+    assert_true(mt_session_zone_use("UTC"));
+    mt_timestamp_print(0, out);
+    assert_string_equal(out, "1970-01-01 00:00:00");
+}
+
 static void threads_may_meet_in_the_same_region(void **state)
 {
     (void)state;
@@ -128,6 +159,7 @@ int main(void)
         cmocka_unit_test(local_times_of_three_centuries_agree_with_the_c_library),
         cmocka_unit_test(every_quarter_hour_around_switches_agrees),
         cmocka_unit_test(an_hour_that_is_skipped_moves_on_and_one_that_repeats_is_the_first),
+        cmocka_unit_test(times_without_a_zone_are_those_of_the_session_s_of_this_thread),
         cmocka_unit_test(the_rule_holds_a_thousand_years_from_now),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
