@@ -198,12 +198,15 @@ json_t *calls_account(const struct mt_calls *calls)
     for (int64_t i = 0; i < calls->n; i++) {
         const struct call *call = &calls->items[i];
         char print[17];
+        if (!call->done && !call->held)
+            continue;
         /* what a sink held and nobody made again was given by an earlier attempt */
         json_t *given = call->done ? json_integer(call->rows) : json_null();
         int failed = json_array_append_new(
             list, json_pack("{s:s, s:o, s:I, s:s, s:b}", "sink", call->identity, "given", given,
                             "stored", (json_int_t)call->stored.rows, "fingerprint",
-                            hex(call->stored.fingerprint, print), "replayed", call->replayed));
+                            hex(call->stored.fingerprint, print), "replayed",
+                            call->replayed || !call->done));
         assert(!failed);
     }
     return list;

@@ -305,7 +305,7 @@ static enum mt_status take_line(struct mt_calls *calls, const struct outlet *out
         *out = add_line(calls, outlet);
     struct call *call = *out;
     call->memory = outlet->sink->type->exactly_once;
-    call->intent = call->memory && *added;
+    call->intent = call->memory && (*added || calls->mode == CALLS_ACCEPT);
     call->rows = rows;
     call->fingerprint = fingerprint;
     if (!call->base)
@@ -362,8 +362,9 @@ enum mt_status mt_run_save(struct mt_run *run, const struct mt_sink_settings *se
 enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status, struct mt_error *err)
 {
     if (calls->doomed != MT_OK) {
-        if (status == MT_OK || calls->doomed == MT_RETRY)
+        if (status == MT_OK || calls->doomed == MT_RETRY || !strstr(err->text, calls->doom.text))
             *err = calls->doom;
+        err->class_ = calls->doom.class_; /* with the script's line, but it is not its fault */
         return calls->doomed;
     }
     if (calls->mode != CALLS_REPLAY)

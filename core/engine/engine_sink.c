@@ -72,10 +72,11 @@ static enum mt_status check_same(const struct mt_query *query, const struct mt_s
     if (call->stored.rows == call->rows && call->stored.fingerprint == call->fingerprint)
         return MT_OK;
     mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-            "sink %s holds %lld rows of this batch and the script now makes %lld%s: it does not "
-            "give the same rows twice. --accept-replay %lld commits the batch with what is stored",
+            "sink %s holds %lld rows of this batch and the script now makes %lld%s; what is stored "
+            "stands: %s to commit it as it is",
             sink->identity, (long long)call->stored.rows, (long long)call->rows,
-            call->stored.rows == call->rows ? " others" : "", (long long)query->plan.id);
+            call->stored.rows == call->rows ? " others" : "",
+            call->settings ? "start with --accept-replay and the batch's number" : "restart");
     if (!is_accepted(query))
         return MT_FATAL;
     mt_log(MT_WARN, "accepted: %s", err->text);

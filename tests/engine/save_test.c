@@ -258,8 +258,14 @@ static void test_other_sinks_the_second_time_stop_the_query(void **state)
     assert_non_null(strstr(bench.err.text, "--accept-replay 0"));
     expect_stored("vault c", 0, 0);
     bench.settings.accept_replay = 0;
+    bench.settings.max_batches = 1;
+    saves_run_ok(&bench, &script);
+    expect_shown(&bench, "{\"sink\":\"vault a\",\"given\":6,\"stored\":6,");
+    expect_shown(&bench, "{\"sink\":\"vault c\",\"given\":4,\"stored\":4,");
+    bench.settings.max_batches = 0;
     saves_run_ok(&bench, &script);
     expect_stored("vault a", 2, 12);
+    expect_stored("vault b", 0, 0);
     expect_stored("vault c", 2, 8);
     saves_deinit(&bench);
 }
@@ -367,6 +373,25 @@ static void test_a_sink_that_lies_by_one_row_stops_the_batch(void **state)
     saves_deinit(&bench);
 }
 
+static enum mt_status passes_it_on(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save(run, "a", 0, 6, err);
+    err->class_ = MT_CLASS_SCRIPT; /* as an error is that went through Lua */
+    return status == MT_OK ? MT_OK : mt_fail_within(err, MT_REJECT, "job.lua:3: ");
+}
+
+static void test_a_sinks_trouble_is_not_said_to_be_the_scripts(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, passes_it_on, 10);
+    vault_of("vault a")->begin_fails = MT_FATAL;
+    saves_run_fails(&bench, &script, "batch 0: job.lua:3: the vault is away");
+    assert_int_equal(bench.err.class_, MT_CLASS_SINK);
+    saves_deinit(&bench);
+}
+
 static void test_a_batch_another_query_holds_is_fatal(void **state)
 {
     (void)state;
@@ -467,6 +492,7 @@ int main(void)
             test_a_lost_answer_is_settled_by_begin_and_the_save_is_not_committed_twice),
         cmocka_unit_test(test_a_rejected_save_is_the_scripts_to_handle),
         cmocka_unit_test(test_a_sink_that_lies_by_one_row_stops_the_batch),
+        cmocka_unit_test(test_a_sinks_trouble_is_not_said_to_be_the_scripts),
         cmocka_unit_test(test_a_batch_another_query_holds_is_fatal),
         cmocka_unit_test(test_a_sink_without_a_memory_is_given_its_rows_again),
         cmocka_unit_test(
