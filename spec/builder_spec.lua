@@ -23,7 +23,7 @@ end
 describe("an unknown name", function()
   it("of mt has a suggestion", function()
     assert.equal('mt has no "readstream"; did you mean "readStream"?', (fault_of(function() return mt.readstream end)))
-    assert.matches('mt has no "nonsense"; there are: array, conf, date',
+    assert.matches('mt has no "nonsense"; there are: array, awaitAny, conf, date',
       (fault_of(function() return mt.nonsense end)))
   end)
 
@@ -79,13 +79,6 @@ describe("what Spark refuses on a stream", function()
     end
     assert.equal("'write' can not be called on streaming Dataset/DataFrame; use writeStream",
       (fault_of(function() return stream().write end)))
-  end)
-
-  it("is starting the query in a job file", function()
-    assert.matches("leave :start%(%) away and return the query", (fault_of(function()
-      stream().writeStream:format "noop":start()
-    end)))
-    assert.matches("leave :toTable%(%) away", (fault_of(function() stream().writeStream:toTable "t" end)))
   end)
 end)
 

@@ -16,6 +16,7 @@
 #include "columnar/columnar.h"
 #include "script/script.h"
 #include "script/script_int.h"
+#include "script/script_run.h"
 #include "sink/sink.h"
 #include "source/source.h"
 #include "store/store.h"
@@ -271,11 +272,23 @@ static int host_isatty(lua_State *L)
 static int open_host(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"run", host_run},         {"show", host_show},         {"realpath", host_realpath},
-        {"tempdir", host_tempdir}, {"chdir", host_chdir},       {"versions", host_versions},
-        {"isatty", host_isatty},   {"files", host_files},       {"mock", mt_lua_mock},
-        {"head", host_head},       {"create", host_create},     {"wait", host_wait},
-        {"now", host_now},         {"sources", mt_lua_sources}, {NULL, NULL},
+        {"run", host_run},
+        {"show", host_show},
+        {"realpath", host_realpath},
+        {"tempdir", host_tempdir},
+        {"chdir", host_chdir},
+        {"versions", host_versions},
+        {"isatty", host_isatty},
+        {"files", host_files},
+        {"mock", mt_lua_mock},
+        {"head", host_head},
+        {"create", host_create},
+        {"wait", host_wait},
+        {"now", host_now},
+        {"sources", mt_lua_sources},
+        {"prompt", mt_lua_prompt},
+        {"history", mt_lua_history},
+        {NULL, NULL},
     };
     lua_newtable(L);
     luaL_register(L, NULL, functions);
@@ -291,6 +304,8 @@ static int run_cli(lua_State *L)
     luaL_findtable(L, LUA_REGISTRYINDEX, "_PRELOAD", 0);
     lua_pushcfunction(L, open_host);
     lua_setfield(L, -2, "moontide._host");
+    lua_pushcfunction(L, mt_lua_query);
+    lua_setfield(L, -2, "moontide._query");
     lua_getglobal(L, "require");
     lua_pushliteral(L, "moontide.cli");
     lua_call(L, 1, 1);

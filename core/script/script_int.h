@@ -8,6 +8,8 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
 
 #include "engine/engine.h"
 
@@ -54,7 +56,7 @@ struct mt_plan {
     int run, keep;            /* in the registry: the plan's function, and the plan */
     struct mt_trigger trigger;
     int64_t max_steps;
-    char *name, *checkpoint, *start_options, *time_zone; /* NULL: the job says nothing */
+    char *name, *checkpoint, *start_options, *time_zone, *shape; /* NULL: the job says nothing */
 };
 
 /* The text in a table's field, to be freed, or NULL. Raises. */
@@ -68,7 +70,7 @@ void mt_plan_settings(struct mt_plan *plan, struct mt_query_settings *settings);
 /* Frees source and sink that mt_query_open was not given. */
 void mt_settings_drop(struct mt_query_settings *settings);
 /* Before the Lua state goes. */
-void mt_plan_clear(struct mt_plan *plan);
+void mt_plan_clear(struct mt_plan *plan, lua_State *L);
 
 /* A new folder for a checkpoint that nobody asked for, or NULL. */
 char *mt_temporary_checkpoint(struct mt_error *err);
@@ -126,33 +128,25 @@ int mt_lua_rows(lua_State *L);
 
 int mt_lua_mock(lua_State *L);
 
-/* ---- script_run.c: `moontide run` */
+/* ---- script_interrupt.c: Ctrl-C as an error of a script */
 
-struct mt_run_request {
-    const char *file;
-    struct mt_pairs set;
-    bool once;                   /* availableNow, whatever the file says */
-    bool json;                   /* progress as JSON lines */
-    bool terminal;               /* standard output is one: show what is being waited for */
-    bool finish_with_new_script; /* the user's word, as in struct mt_query_settings */
-    int64_t accept_replay;       /* likewise; -1 */
-    int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
-    int64_t max_batches; /* of each query; 0: no limit */
-    int64_t max_rows;    /* each query stops after the batch that reaches it; 0: no limit */
-    int64_t max_ms;      /* stop then at the latest; 0: no limit */
-};
-struct mt_run_sink {
-    char *format, *path; /* path: NULL when it has none */
-};
-struct mt_run_answer {
-    int64_t rows;              /* that the script was given: the least of its queries */
-    int code;                  /* of the process */
-    struct mt_run_sink *sinks; /* declared ones */
-    int64_t n_sinks;
-    struct mt_error error; /* of the query that failed first */
-};
-/* Runs the queries of a job, each on a thread of its own, until they end, one fails or they are
- * told to stop. */
-void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *answer);
-void mt_run_answer_clear(struct mt_run_answer *answer);
+/* From now on it raises "interrupted" in this state. */
+void mt_interrupt_catch(lua_State *L);
+/* Readable once it was pressed; -1: nobody catches it. */
+int mt_interrupt_fd(void);
+/* Not before allow, which raises it if it came meanwhile, or leaves that to the next one. */
+void mt_interrupt_hold(void);
+void mt_interrupt_allow(lua_State *L, bool now);
+/* While a line is read: jumps there. NULL: no more. */
+void mt_interrupt_jump(sigjmp_buf *to);
+
+/* ---- script_prompt.c: functions of the command line's table */
+
+int mt_lua_prompt(lua_State *L);
+int mt_lua_history(lua_State *L);
+
+/* ---- script_handle.c: what opens `require "moontide._query"` */
+
+int mt_lua_query(lua_State *L);
+
 #endif

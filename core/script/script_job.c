@@ -101,7 +101,7 @@ static void close_state(struct state *state)
 {
     if (!state->L)
         return;
-    mt_plan_clear(&state->plan);
+    mt_plan_clear(&state->plan, state->L);
     lua_close(state->L);
     *state = (struct state){0};
 }

@@ -57,15 +57,16 @@ void mt_plan_read(lua_State *L, int table, struct mt_plan *plan)
     plan->sink = address(L, table, "sink"); /* NULL: foreachBatch */
     lua_getfield(L, table, "run");
     luaL_checktype(L, -1, LUA_TFUNCTION);
-    plan->run = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_pushvalue(L, table);
     plan->keep = luaL_ref(L, LUA_REGISTRYINDEX);
+    plan->run = luaL_ref(L, LUA_REGISTRYINDEX);
     read_trigger(L, table, &plan->trigger);
     plan->max_steps = integer(L, table, "max_steps");
     plan->name = mt_lua_text(L, table, "name");
     plan->checkpoint = mt_lua_text(L, table, "checkpoint");
     plan->start_options = mt_lua_text(L, table, "start_options");
     plan->time_zone = mt_lua_text(L, table, "time_zone");
+    plan->shape = mt_lua_text(L, table, "shape");
 }
 
 /* ---- what became of it */
@@ -82,6 +83,7 @@ void mt_plan_settings(struct mt_plan *plan, struct mt_query_settings *settings)
         .n_sources = 1,
         .sink = plan->sink,
         .time_zone = plan->time_zone ? plan->time_zone : "UTC",
+        .shape = plan->shape,
         .start_options = plan->start_options ? plan->start_options : "{}",
         .accept_replay = -1,
         .max_steps = plan->max_steps,
@@ -98,14 +100,19 @@ void mt_settings_drop(struct mt_query_settings *settings)
     free(settings->sources);
 }
 
-void mt_plan_clear(struct mt_plan *plan)
+void mt_plan_clear(struct mt_plan *plan, lua_State *L)
 {
+    if (plan->run) {
+        luaL_unref(L, LUA_REGISTRYINDEX, plan->run);
+        luaL_unref(L, LUA_REGISTRYINDEX, plan->keep);
+    }
     mt_sink_free(plan->sink); /* before its schema, which the Lua state keeps */
     mt_source_free(plan->source);
     free(plan->name);
     free(plan->checkpoint);
     free(plan->start_options);
     free(plan->time_zone);
+    free(plan->shape);
     *plan = (struct mt_plan){0};
 }
 

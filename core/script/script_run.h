@@ -1,11 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * script_run.h - what the two sides of `moontide run` share: the main thread (script_run.c), and
+ * script_run.h - `moontide run`, and what its two sides share: the main thread (script_run.c), and
  * a thread for each query (script_worker.c). */
 #ifndef MT_SCRIPT_RUN_H
 #define MT_SCRIPT_RUN_H
 
 #include "script/script_int.h"
+
+struct mt_run_request {
+    const char *file;
+    struct mt_pairs set;
+    bool once;                   /* availableNow, whatever the file says */
+    bool json;                   /* progress as JSON lines */
+    bool terminal;               /* standard output is one: show what is being waited for */
+    bool finish_with_new_script; /* the user's word, as in struct mt_query_settings */
+    int64_t accept_replay;       /* likewise; -1 */
+    int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
+    int64_t max_batches; /* of each query; 0: no limit */
+    int64_t max_rows;    /* each query stops after the batch that reaches it; 0: no limit */
+    int64_t max_ms;      /* stop then at the latest; 0: no limit */
+};
+struct mt_run_sink {
+    char *format, *path; /* path: NULL when it has none */
+};
+struct mt_run_answer {
+    int64_t rows;              /* that the script was given: the least of its queries */
+    int code;                  /* of the process */
+    struct mt_run_sink *sinks; /* declared ones */
+    int64_t n_sinks;
+    struct mt_error error; /* of the query that failed first */
+};
+/* Runs the queries of a job, each on a thread of its own, until they end, one fails or they are
+ * told to stop. */
+void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *answer);
+void mt_run_answer_clear(struct mt_run_answer *answer);
+
+/* ---- inside */
 
 struct mt_running;
 

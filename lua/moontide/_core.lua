@@ -33,13 +33,20 @@ local CLASSES = {
   "CHECKPOINT", "MACHINE",
 }
 
+--- The name of a class that C numbers.
+---@param number integer
+---@return string
+function M.class_of(number)
+  return CLASSES[number] or "INTERNAL"
+end
+
 --- The words, class and option of the last failure.
 ---@return string text
 ---@return string class
 ---@return string? option the option at fault
 function M.failure()
   local option = ffi.string(M.err.option)
-  return ffi.string(M.err.text), CLASSES[tonumber(M.err.class_)] or "INTERNAL",
+  return ffi.string(M.err.text), M.class_of(tonumber(M.err.class_)),
     option ~= "" and option or nil
 end
 

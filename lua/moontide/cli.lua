@@ -102,6 +102,23 @@ local function add_check(parser)
   add_set(check)
 end
 
+local function add_lua(parser)
+  local lua = parser:command("lua")
+    :summary "Run a Lua script that starts and drives queries itself."
+    :description(
+      "Runs FILE as plain Lua with `require \"moontide\"` and the program's core. There :start() gives\n"
+        .. "a StreamingQuery, which moves on while the script waits for it: awaitTermination,\n"
+        .. "processAllAvailable, mt.awaitAny. Nothing is loaded again or retried.")
+  lua:argument("FILE", "The script."):target "file"
+  lua:argument("args", "Its arguments: ... and `arg`."):args "*"
+  parser:command("shell")
+    :summary "Try things out at a prompt."
+    :description(
+      "A Lua prompt with Moontide as `mt`. An expression's value is printed; an unfinished line is\n"
+        .. "asked for more; a line that begins with : or . goes on with the one before. TAB completes.\n"
+        .. "Without a terminal it reads the same from standard input.")
+end
+
 local function add_ckpt(parser)
   local ckpt = parser:command("ckpt")
     :summary "Look at a checkpoint."
@@ -164,6 +181,7 @@ local function new_parser()
   add_run(parser)
   add_demo(parser)
   add_check(parser)
+  add_lua(parser)
   add_ckpt(parser)
   add_new(parser)
   add_peek(parser)
@@ -219,6 +237,14 @@ function commands.check(args)
   return require("moontide.check").main { file = args.job, set = values_of(args.set) }
 end
 
+function commands.lua(args)
+  return require("moontide.script").run { file = args.file, args = args.args, fail = M.fail }
+end
+
+function commands.shell()
+  return require("moontide.shell").run()
+end
+
 function commands.ckpt(args)
   return require("moontide.ckpt").show { dir = args.dir, json = args.json, fail = M.fail }
 end
@@ -241,15 +267,23 @@ function commands.options()
   return 0
 end
 
---- Lua specs, on busted inside this program: `moontide spec FILE…`. Not for users.
+--- Lua specs, on busted inside this program where that is installed: `moontide spec FILE…`.
 local function spec(argv)
   arg = { [0] = "spec", unpack(argv, 2) } -- luacheck: globals arg
-  require "moontide" -- once: busted loads modules anew for each file, and C types stay declared
+  require("moontide.live").begin() -- once: busted loads modules anew for each file, and C types stay declared
   local ok, why = pcall(require "busted.runner", { standalone = false })
   if ok then
     return 0
   end
   return why and M.fail(INTERNAL, tostring(why)) or INTERNAL
+end
+
+-- What stands behind the script of `moontide lua` is the script's, options too.
+local function own_arguments(argv)
+  if argv[1] ~= "lua" or not argv[2] or argv[2]:sub(1, 1) == "-" then return argv end
+  local own = { "lua", argv[2], "--" }
+  for i = 3, #argv do own[i + 1] = argv[i] end
+  return own
 end
 
 --- Runs one command; argv[0] is the program.
@@ -264,7 +298,7 @@ function M.main(argv)
     io.stderr:write(parser:get_help(), "\n")
     return USAGE
   end
-  local ok, args = parser:pparse(argv)
+  local ok, args = parser:pparse(own_arguments(argv))
   if not ok then
     local command = commands[argv[1]] and " " .. argv[1] or ""
     return M.fail(USAGE, ("%s\nTry: moontide%s --help"):format(args, command))

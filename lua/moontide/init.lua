@@ -127,10 +127,14 @@ local function later(name)
 end
 
 local LATER = { file = "mt.file is for job files" }
-for name in ("awaitAny createDataFrame job odbc read"):gmatch "%S+" do
+for name in ("createDataFrame odbc read"):gmatch "%S+" do
   LATER[name] = later(name)
 end
-for name in ("col expr lit sql udf functions streams table range catalog udtf"):gmatch "%S+" do
+for _, name in ipairs { "awaitAny", "job", "table" } do
+  LATER[name] = ("mt.%s is for `moontide lua`, the shell and specs, where queries start; a job returns them")
+    :format(name)
+end
+for name in ("col expr lit sql udf functions streams range catalog udtf"):gmatch "%S+" do
   LATER[name] = object.known_in_spark("mt." .. name)
 end
 

@@ -9,12 +9,16 @@ local blame = require "moontide.blame"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local json = require "moontide.json"
+local json_parse = require "moontide.json_parse"
 local log = require "moontide.log"
 local mt = require "moontide"
+local object = require "moontide.object"
 local paths = require "moontide.paths"
 local query = require "moontide.query"
+local reader = require "moontide.reader"
 local rows = require "moontide.rows"
 local value = require "moontide.value"
+local writer = require "moontide.writer"
 
 local M = {}
 
@@ -137,7 +141,7 @@ end
 ---@field globals table? see mt.Job
 
 local function begin(file, how)
-  local bundle = how.bundle and require("cjson").decode(how.bundle)
+  local bundle = how.bundle and json_parse.decode(how.bundle)
   config.begin(how.set or {}, bundle and bundle.conf)
   job = { file = file, folder = paths.folder(file), files = {}, sources = {}, before = {}, closed = false,
     globals = how.globals, texts = bundle and {} }
@@ -204,10 +208,14 @@ function M.run(file, how, finish)
   local loaded = { file = file, files = job.sources, chunk = chunk }
   fault.job(loaded)
   if not job.globals then M.install() end
-  local result = protected(function()
+  local starter = writer.starter
+  writer.starter = nil
+  local ok, result = pcall(protected, function()
     local returned = only(chunk())
     return finish(returned)
   end)
+  writer.starter = starter
+  if not ok then error(result, 0) end
   loaded.chunk = nil
   job.closed = true
   config.close()
@@ -234,6 +242,65 @@ function M.c_modules()
   end
   table.sort(names)
   return names
+end
+
+-- ---- for mt.job
+
+-- What a job's code sees in a state that is not its alone. Its modules go with it: the next job may
+-- have others of these names.
+local function own_globals(modules)
+  local globals = {
+    print = log.info, tostring = value.text, pairs = safe_pairs, ipairs = safe_ipairs, next = safe_next,
+    string = setmetatable({ format = value.format }, { __index = string }),
+    require = function(name)
+      local module = modules[name]
+      if module == nil then module = require(name) end
+      return module
+    end,
+  }
+  globals._G = globals
+  return setmetatable(globals, { __index = _G })
+end
+
+local function take_modules(modules)
+  for name, module in raw.pairs(package.loaded) do
+    if not job.before[name] and not name:find "^moontide%f[%z.]" then
+      modules[name], package.loaded[name] = module, nil
+    end
+  end
+end
+
+-- What loading a job changes in a state, as it is before.
+local function remember()
+  local outer, config_before, fault_before = job, config.current(), fault.job(nil)
+  local file_before, loader = rawget(mt, "file"), package.loaders[1]
+  fault.job(fault_before)
+  return function()
+    job = outer
+    config.use(config_before)
+    fault.job(fault_before)
+    rawset(mt, "file", file_before)
+    if package.loaders[1] ~= loader then table.remove(package.loaders, 1) end
+  end
+end
+
+--- Loads a job in a state that goes on afterwards as it was.
+---@param file string
+---@param set table<string, string>?
+---@param stand_in (fun(name: string): mt.DataFrame?)? see moontide.reader
+---@return mt.DataStreamWriter[]
+---@return string bundle JSON
+function M.borrow(file, set, stand_in)
+  local put_back, modules = remember(), {}
+  reader.stand_in = stand_in
+  local ok, queries = pcall(M.run, file, { set = set, globals = own_globals(modules) }, query.list)
+  reader.stand_in = nil
+  if job and job.file == file then take_modules(modules) end
+  local bundle, own = ok and M.bundle(), config.current()
+  put_back()
+  if not ok then error(queries, 0) end
+  for i, one in raw.ipairs(queries) do queries[i] = object.with(one, { _config = own }) end
+  return queries, bundle
 end
 
 -- ---- for the host

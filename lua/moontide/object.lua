@@ -135,6 +135,15 @@ function M.seal(class, spec)
   return class
 end
 
+--- The names that an object has; nil: it is none of a sealed class.
+---@param object any
+---@return string[]?
+function M.names(object)
+  local meta = type(object) == "table" and getmetatable(object)
+  local class = type(meta) == "table" and rawget(meta, "class")
+  return class and suggest.keys(sealed[class].names)
+end
+
 --- A new object of a sealed class. Names of its own state begin with "_".
 ---@param class table
 ---@param state table taken

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- What a job returned: its queries, and each as a plan for the host, which is an open source and
 --- sink, and the function that runs a batch.
+local config = require "moontide.config"
 local core = require "moontide._core"
 local dataframe = require "moontide.dataframe"
 local fault = require "moontide.fault"
@@ -106,7 +107,7 @@ function M.is_whole(value)
 end
 
 local function expect_checkpoint(query, sink)
-  if writer.checkpoint(query) or not C.mt_sink_needs_checkpoint(sink) then return end
+  if query._temporary or writer.checkpoint(query) or not C.mt_sink_needs_checkpoint(sink) then return end
   fault.raise(("%s needs a checkpoint, the folder where the query keeps its place; "
     .. "add :option(\"checkpointLocation\", \"…\")"):format(query._format), query._at)
 end
@@ -137,12 +138,23 @@ local function make(query)
   }
 end
 
+-- Functions of a job that is not its state's only one read its own values with mt.conf.
+local function configured(fn, own)
+  return function(address)
+    local before = config.use(own)
+    local ok, problem = pcall(fn, address)
+    config.use(before)
+    if not ok then error(problem, 0) end
+  end
+end
+
 --- Plans one query. Raises at the job's lines.
 ---@param query mt.DataStreamWriter
 ---@return mt.Plan
 function M.plan(query)
   local plan = make(query)
   if plan.trigger.warning then log.warn(plan.trigger.warning) end
+  if query._config then plan.run = configured(plan.run, query._config) end
   plan.source = core.address(core.gc(plan.source, nil))
   plan.sink = core.address(plan.sink)
   return plan

@@ -188,14 +188,29 @@ function Writer:partitionBy(...)
   return object.with(self, { _partition_by = names })
 end
 
-local function not_started(name)
-  return function()
-    fault.raise(("%s: a job file does not start its query; leave :%s() away and return the query: "
-      .. "return df.writeStream…"):format(name, name))
-  end
+--- Starts a query, where scripts drive their queries themselves; nil: a job file returns it.
+---@type (fun(writer: mt.DataStreamWriter): mt.StreamingQuery)?
+M.starter = nil
+
+local function expect_starter(name)
+  if M.starter then return end
+  fault.raise(("%s: a job file does not start its query; leave :%s() away and return the query: "
+    .. "return df.writeStream…"):format(name, name))
 end
-Writer.start = not_started "start"
-Writer.toTable = not_started "toTable"
+
+--- Starts the query, under `moontide lua` and in the shell; a job file returns it instead.
+---@param path string? the same as option "path"
+---@return mt.StreamingQuery
+function Writer:start(path)
+  expect_starter "start"
+  if path ~= nil then self = self:option("path", path) end
+  return M.starter(self)
+end
+
+function Writer:toTable() -- luacheck: ignore self
+  expect_starter "toTable"
+  fault.raise(object.known_in_spark "toTable")
+end
 
 -- The sink, owned by the caller, and what it may point into; nil: the core failed.
 local function make(self, list, schema)

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "script/script_int.h"
+#include "script/script_run.h"
 
 #define HEAD                                                                                       \
     "local mt = require 'moontide'\n"                                                              \

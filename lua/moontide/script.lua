@@ -1,0 +1,61 @@
+-- SPDX-License-Identifier: Apache-2.0
+--- `moontide lua FILE`: a script that starts and drives its queries itself.
+local fault = require "moontide.fault"
+local live = require "moontide.live"
+local native = require "moontide._query"
+local paths = require "moontide.paths"
+local value = require "moontide.value"
+
+local M = {}
+
+local JOB, SCRIPT, INTERRUPTED = 3, 4, 130 -- exit codes
+local CODES = { INTERNAL = 1, USAGE = 2, JOB = 3, SCRIPT = 4, DATA = 5, SOURCE = 6, DATA_LOSS = 7, SINK = 8,
+  CHECKPOINT = 9, MACHINE = 10 }
+
+local function exact_print(...)
+  local parts = {}
+  for i = 1, select("#", ...) do parts[i] = value.str((select(i, ...))) end
+  io.stdout:write(table.concat(parts, "\t"), "\n")
+end
+
+--- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and makes queries start.
+---@param file string?
+function M.begin(file)
+  print, tostring, string.format = exact_print, value.text, value.format -- luacheck: ignore
+  live.begin(file)
+  native.interruptible()
+end
+
+--- An error's words: with a traceback when they name no place.
+---@param e any
+---@return string
+function M.words(e)
+  local text = value.text(e)
+  if fault.is_fault(e) or text:find "^[^\n:]+:%d+: " or text == "interrupted" then return text end
+  return debug.traceback(text, 2)
+end
+
+local function exit_code(e)
+  if e == "interrupted" then return INTERRUPTED end
+  return fault.is_fault(e) and CODES[e.class] or SCRIPT
+end
+
+--- Runs a script.
+---@param args { file: string, args: string[], fail: fun(code: integer, text: string): integer }
+---@return integer exit code
+function M.run(args)
+  local folder = paths.folder(args.file)
+  package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
+  arg = { [0] = args.file, unpack(args.args) } -- luacheck: globals arg
+  M.begin(args.file)
+  local chunk, problem = loadfile(args.file)
+  if not chunk then return args.fail(JOB, problem) end
+  local failed, words
+  xpcall(function() chunk(unpack(args.args)) end, function(e)
+    failed, words = exit_code(e), M.words(e)
+  end)
+  io.stdout:flush()
+  return failed and args.fail(failed, words) or 0
+end
+
+return M
