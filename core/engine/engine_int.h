@@ -217,6 +217,9 @@ enum mt_status recover_batch(struct mt_query *query, bool *holds,
 /* One plan of the checkpoint. */
 enum mt_status recover_plan(struct mt_query *query, int64_t id, struct plan *plan,
                             struct mt_error *err) MT_NODISCARD;
+/* Warns when starting options are not those of the first start. */
+enum mt_status recover_options(struct mt_query *query, bool fresh,
+                               struct mt_error *err) MT_NODISCARD;
 /* REJECT: the batch in hand was planned for another sink than `now`, which may hold it. */
 enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
                                   struct mt_error *err) MT_NODISCARD;

@@ -53,7 +53,7 @@ static enum mt_status refuse_unreplayable(const struct mt_query *query, struct m
 }
 
 /* Starting options count once: at the first start of a checkpoint. */
-static enum mt_status compare_options(struct mt_query *query, bool fresh, struct mt_error *err)
+enum mt_status recover_options(struct mt_query *query, bool fresh, struct mt_error *err)
 {
     if (!query->start_options)
         return MT_OK;
@@ -103,7 +103,7 @@ enum mt_status recover_open(struct mt_query *query, struct mt_error *err)
     if (status == MT_OK && query->plan.id >= 0)
         status = refuse_unreplayable(query, err);
     if (status == MT_OK)
-        status = compare_options(query, fresh, err);
+        status = recover_options(query, fresh, err);
     return status;
 }
 
@@ -165,9 +165,20 @@ static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
     return status;
 }
 
-/* Its identity begins with its format; one with a name of its own is taken at its word. */
-static bool has_a_memory(const char *identity)
+/* Its identity begins with its format; one with a name of its own is taken at its word. What
+ * saves have stored is in the record of the batch. */
+static bool may_hold(const struct mt_query *query, const char *identity)
 {
+    if (strcmp(identity, FOREACH_BATCH) == 0) {
+        struct mt_buf calls = {0};
+        struct mt_error unread;
+        bool found = true;
+        if (mt_store_get(query->store, MT_RECORD_CALLS, query->plan.id, &calls, &found, &unread) !=
+            MT_OK)
+            found = true;
+        mt_buf_free(&calls);
+        return found;
+    }
     char format[32] = {0};
     memcpy(format, identity, strnlen(identity, sizeof format - 1));
     format[strcspn(format, " ")] = '\0';
@@ -180,7 +191,7 @@ enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
                                   struct mt_error *err)
 {
     const char *before = query->plan.sink;
-    if (!before || strcmp(before, now) == 0 || !has_a_memory(before))
+    if (!before || strcmp(before, now) == 0 || !may_hold(query, before))
         return MT_OK;
     return mt_fail(err, MT_REJECT, MT_CLASS_CHECKPOINT,
                    "was planned for %s and is not committed, and the job now writes to %s: the old "

@@ -37,10 +37,12 @@ static enum mt_status refuse_shape(const struct mt_query *query,
                                    const struct mt_query_settings *settings, const char *shape,
                                    struct mt_error *err)
 {
-    if (!query->temporary && strcmp(query->checkpoint, settings->checkpoint) != 0)
+    const char *checkpoint = settings->checkpoint;
+    if (checkpoint ? strcmp(query->checkpoint, checkpoint) != 0 : !query->temporary)
         return mt_fail(err, MT_REJECT, MT_CLASS_JOB,
                        "checkpointLocation changed from %s to %s: restart for that",
-                       query->checkpoint, settings->checkpoint);
+                       query->temporary ? "none" : query->checkpoint,
+                       checkpoint ? checkpoint : "none");
     enum mt_status status = shape_check(query->shape, shape, query->committed + 1, err);
     if (status == MT_OK && query->phase == PHASE_RECOVER)
         status = recover_other_sink(query,
@@ -136,5 +138,6 @@ enum mt_status mt_query_reload(struct mt_query *query, const struct mt_query_set
     mt_log(MT_INFO, "script %.12s takes over from script %.12s at batch %lld",
            settings->bundle_hash, query->bundle_hash, (long long)query->committed + 1);
     query_take_job(query, settings, shape);
-    return query_watch_sources(query, err);
+    status = recover_options(query, false, err);
+    return status == MT_OK ? query_watch_sources(query, err) : status;
 }

@@ -472,6 +472,127 @@ static void test_killed_at_every_step_each_sink_has_each_batch_once_and_the_stat
     }
 }
 
+/* ---- the same with real files: two saves to one path, and one to another */
+
+static char table[128], other_table[128];
+
+static enum mt_status three_tables(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save_of(run, "parquet", table, NULL, 0, 5, err);
+    if (status == MT_OK)
+        status = save_of(run, "parquet", table, NULL, 5, 3, err);
+    if (status == MT_OK)
+        status = save_of(run, "parquet", other_table, NULL, 8, 2, err);
+    return status == MT_OK ? count_rows(run, err) : status;
+}
+
+/* Files of the table whose names match. */
+static int files_like(const char *path, const char *pattern)
+{
+    char command[256];
+    int n = -1;
+    snprintf(command, sizeof command, "find %s -name '%s' | wc -l", path, pattern);
+    FILE *pipe = popen(command, "r");
+    assert_non_null(pipe);
+    assert_int_equal(fscanf(pipe, "%d", &n), 1);
+    pclose(pipe);
+    return n;
+}
+
+static void tables_init(struct bench *bench, struct script *script)
+{
+    saves_init(bench, script, three_tables, 30);
+    snprintf(table, sizeof table, "%s/table", bench->dir);
+    snprintf(other_table, sizeof other_table, "%s/other", bench->dir);
+}
+
+static void expect_tables(const struct bench *bench)
+{
+    char part[200];
+    assert_int_equal(files_like(table, "*.parquet"), 6); /* one a save */
+    assert_int_equal(files_like(other_table, "*.parquet"), 3);
+    assert_int_equal(files_like(table, "*.tmp") + files_like(other_table, "*.tmp"), 0);
+    assert_int_equal(files_like(table, "[0-9]") + files_like(other_table, "[0-9]"), 9); /* log */
+    snprintf(part, sizeof part, "{\"sink\":\"parquet %s #2\",\"columns\":\"n BIGINT\"", table);
+    expect_shown(bench, part);
+    expect_shown(bench, "\"marker\":{\"batch\":2,\"digest\":");
+    assert_int_equal(state_rows(bench), 30);
+}
+
+static const char *const file_steps[] = {
+    "file.write:1",   "file.write:1#2",  "file.fsync:1#2",  "file.pending:1",   "file.pending:1#2",
+    "file.rename:1",  "file.rename:1#2", "file.log:1#2",    "file.link:1",      "file.link:1#2",
+    "file.link:1#3",  "file.done:1",     "file.done:1#2",   "file.done:1#3",    "calls.after:1#3",
+    "store.calls:1#3",
+};
+
+static void test_parquet_tables_have_each_batch_once_wherever_it_is_killed(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof file_steps / sizeof *file_steps; i++) {
+        struct bench bench;
+        struct script script;
+        tables_init(&bench, &script);
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            setenv("MOONTIDE_KILL", file_steps[i], 1);
+            if (saves_open(&bench, &script) == MT_OK)
+                bench_run(&bench);
+            fprintf(stderr, "%s: %s\n", file_steps[i], bench.err.text);
+            _exit(3);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+            fail_msg("no kill at %s", file_steps[i]);
+        saves_run_ok(&bench, &script);
+        expect_tables(&bench);
+        saves_deinit(&bench);
+    }
+}
+
+static void test_a_backup_that_is_older_than_its_tables_is_noticed(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    char checkpoint[96], backup[96], data[128];
+    tables_init(&bench, &script);
+    snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench.dir);
+    snprintf(backup, sizeof backup, "%s/backup", bench.dir);
+    snprintf(data, sizeof data, "%s/data.mdb", checkpoint);
+    bench.settings.max_batches = 1;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(mt_store_backup(checkpoint, backup, &bench.err), MT_OK);
+    bench.settings.max_batches = 0;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(rename(backup, data), 0);
+    saves_run_fails(&bench, &script, "this checkpoint is older than the destination");
+    assert_int_equal(bench.err.class_, MT_CLASS_CHECKPOINT);
+    assert_int_equal(files_like(table, "*.parquet"), 6);
+    saves_deinit(&bench);
+}
+
+static void test_a_disk_that_fails_in_the_second_save_leaves_each_batch_once(void **state)
+{
+    (void)state;
+    static const char *const steps[] = {"store.calls:1", "file.pending:1", "file.link:1"};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        struct bench bench;
+        struct script script;
+        tables_init(&bench, &script);
+        setenv("MOONTIDE_FAIL", steps[i], 1);
+        assert_int_equal(saves_run(&bench, &script), MT_FATAL);
+        assert_int_equal(bench.err.class_, MT_CLASS_MACHINE);
+        unsetenv("MOONTIDE_FAIL");
+        bench_close(&bench);
+        saves_run_ok(&bench, &script);
+        expect_tables(&bench);
+        saves_deinit(&bench);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -495,6 +616,9 @@ int main(void)
         cmocka_unit_test(test_a_sinks_trouble_is_not_said_to_be_the_scripts),
         cmocka_unit_test(test_a_batch_another_query_holds_is_fatal),
         cmocka_unit_test(test_a_sink_without_a_memory_is_given_its_rows_again),
+        cmocka_unit_test(test_parquet_tables_have_each_batch_once_wherever_it_is_killed),
+        cmocka_unit_test(test_a_disk_that_fails_in_the_second_save_leaves_each_batch_once),
+        cmocka_unit_test(test_a_backup_that_is_older_than_its_tables_is_noticed),
         cmocka_unit_test(
             test_killed_at_every_step_each_sink_has_each_batch_once_and_the_state_counts_right),
     };
