@@ -28,8 +28,7 @@ static const struct shape {
      "\"items\":[{\"sku\":\"a-1000\",\"n\":1,\"price\":9.99},{\"sku\":\"b-2000\",\"n\":2,\"price\":"
      "0.50},{\"sku\":\"c-3000\",\"n\":3,\"price\":120.00}],\"tags\":{\"shop\":\"eu\",\"kind\":"
      "\"gift\"}}"},
-    {"the same, as text",
-     "user_id STRING, amount DOUBLE, ts TIMESTAMP, items STRING, tags STRING",
+    {"the same, as text", "user_id STRING, amount DOUBLE, ts TIMESTAMP, items STRING, tags STRING",
      "{\"user_id\":\"u%06d\",\"amount\":%d.%02d,\"ts\":\"2026-11-29T10:00:%02d.123Z\","
      "\"items\":[{\"sku\":\"a-1000\",\"n\":1,\"price\":9.99},{\"sku\":\"b-2000\",\"n\":2,\"price\":"
      "0.50},{\"sku\":\"c-3000\",\"n\":3,\"price\":120.00}],\"tags\":{\"shop\":\"eu\",\"kind\":"

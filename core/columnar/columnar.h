@@ -54,7 +54,8 @@ struct mt_parquet_settings {
 struct mt_parquet_writer;
 /* Refuses (REJECT) a schema Parquet cannot hold, naming the column. Timestamps are written
  * as microseconds UTC (isAdjustedToUTC), decimals in the narrowest physical type,
- * nullable columns; Spark's own row metadata is not needed. */
+ * lists as list.element, maps as key_value.key and .value, all but keys nullable; Spark's
+ * own row metadata is not needed. */
 enum mt_status mt_parquet_writer_new(const struct ArrowSchema *schema,
                                      const struct mt_parquet_settings *settings, mt_write_fn write,
                                      void *ctx, struct mt_parquet_writer **out,

@@ -247,10 +247,9 @@ static json_verdict read_array(struct mt_json_reader *reader, const json_field &
     bool empty = record.byte(*i) == ']';
     *i += empty;
     for (char next = empty ? ']' : ','; next != ']'; ++*i) {
-        json_verdict one = all == JSON_WRONG
-                               ? skip_value(reader, record, i, depth)
-                               : read_element(reader, field.children[0], record, i,
-                                              &column->children[0], depth);
+        json_verdict one = all == JSON_WRONG ? skip_value(reader, record, i, depth)
+                                             : read_element(reader, field.children[0], record, i,
+                                                            &column->children[0], depth);
         all = worse(all, one);
         if (all >= JSON_BROKEN)
             return all;

@@ -246,7 +246,26 @@ static enum mt_status codec_of(const char *name, arrow::Compression::type *out,
                    name);
 }
 
-/* Columns that may be null, as Spark writes them; refuses what Parquet has no form for. */
+/* The field and all in it may be null, as Spark writes them; but the keys of a MAP. */
+static std::shared_ptr<arrow::Field> nullable(const std::shared_ptr<arrow::Field> &field)
+{
+    std::shared_ptr<arrow::DataType> type = field->type();
+    if (type->id() == arrow::Type::LIST) {
+        type = arrow::list(nullable(type->field(0)));
+    } else if (type->id() == arrow::Type::STRUCT) {
+        arrow::FieldVector inside;
+        for (const auto &child : type->fields())
+            inside.push_back(nullable(child));
+        type = arrow::struct_(std::move(inside));
+    } else if (type->id() == arrow::Type::MAP) {
+        const auto &map = static_cast<const arrow::MapType &>(*type);
+        type = std::make_shared<arrow::MapType>(map.key_field()->WithNullable(false),
+                                                nullable(map.item_field()));
+    }
+    return field->WithType(type)->WithNullable(true);
+}
+
+/* Refuses what Parquet has no form for. */
 static enum mt_status import_schema(const struct ArrowSchema *schema, mt_parquet_writer *writer,
                                     struct mt_error *err)
 {
@@ -259,7 +278,7 @@ static enum mt_status import_schema(const struct ArrowSchema *schema, mt_parquet
     std::shared_ptr<parquet::SchemaDescriptor> unused;
     arrow::FieldVector fields;
     for (const auto &field : given.ValueOrDie()->fields()) {
-        fields.push_back(field->WithNullable(true));
+        fields.push_back(nullable(field));
         arrow::Schema alone({fields.back()});
         arrow::Status status =
             parquet::arrow::ToParquetSchema(&alone, *writer->properties.build(), &unused);

@@ -112,8 +112,10 @@ function Schema:as_struct(name)
   return assert(M.parse_type(core.take(C.mt_schema_type_name(self.c)), name))
 end
 
+-- The keys of a MAP are never null, and neither are its pairs.
 local function set_nullable(c)
   c.flags = bit.bor(tonumber(c.flags), NULLABLE)
+  if TYPES[tonumber(C.mt_schema_type(c))] == "MAP" then return set_nullable(c.children[0].children[1]) end
   for i = 0, tonumber(c.n_children) - 1 do set_nullable(c.children[i]) end
 end
 

@@ -26,7 +26,8 @@ static void check_whole(const struct ArrowArray *array, const struct ArrowSchema
     for (int64_t i = 0; i < field->n_children; i++) {
         const struct ArrowArray *child = array->children[i];
         bool list = mt_schema_type(field) != MT_STRUCT;
-        int64_t expected = list ? ((const int32_t *)array->buffers[1])[array->length] : array->length;
+        int64_t expected =
+            list ? ((const int32_t *)array->buffers[1])[array->length] : array->length;
         assert_int_equal(child->length, expected);
         check_whole(child, field->children[i]);
     }
@@ -66,8 +67,8 @@ static void what_a_malformed_record_has_written_is_taken_back(void **state)
         const char *text = i % 2 ? bad[i / 2] : good;
         texts[i] = (struct text){text, strlen(text)};
     }
-    assert_int_equal(
-        json_read(&schema, MT_JSON_DROPMALFORMED, "_c", texts, 2 * N_BAD + 1, &result), MT_OK);
+    assert_int_equal(json_read(&schema, MT_JSON_DROPMALFORMED, "_c", texts, 2 * N_BAD + 1, &result),
+                     MT_OK);
     assert_int_equal(result.rows.length, N_BAD + 1);
     check_whole(&result.rows, &schema);
     for (int i = 0; i <= N_BAD; i++)
@@ -90,7 +91,8 @@ static void a_wrong_value_costs_the_next_object_one_field(void **state)
         "{\"n\":7,\"s\":{\"a\":[{\"x\":\"q\",\"ok\":true},{\"x\":2}],\"t\":\"u\"},"
         "\"m\":{\"k\":[\"v\"],\"l\":{}}}";
     struct ArrowSchema schema = parse(ddl);
-    struct text texts[] = {{good, sizeof good - 1}, {text, sizeof text - 1}, {good, sizeof good - 1}};
+    struct text texts[] = {
+        {good, sizeof good - 1}, {text, sizeof text - 1}, {good, sizeof good - 1}};
     struct mt_json_result result;
     assert_int_equal(json_read(&schema, MT_JSON_PERMISSIVE, "_c", texts, 3, &result), MT_OK);
     assert_int_equal(result.malformed, 1);
@@ -139,8 +141,8 @@ static void lists_of_any_length_keep_every_element(void **state)
         mt_buf_adds(&json, "{\"a\":[");
         mt_buf_adds(&print, "[");
         for (int k = 0; k < row % 41; k++) {
-            mt_buf_addf(&json, "%s{\"n\":%d,\"t\":\"%.*s\",\"l\":[%d.5,null]}", k ? "," : "", k + row,
-                        k, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", k);
+            mt_buf_addf(&json, "%s{\"n\":%d,\"t\":\"%.*s\",\"l\":[%d.5,null]}", k ? "," : "",
+                        k + row, k, "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", k);
             mt_buf_addf(&print, "%s{%d, %.*s, [%d.5, null]}", k ? ", " : "", k + row, k,
                         "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyz", k);
         }

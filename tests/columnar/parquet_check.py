@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of parquet_test.c as pyarrow and DuckDB see them: parquet_check.py CHECK FILE."""
 import datetime
+import json
 import sys
 from decimal import Decimal
 
 import duckdb
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 FIRST_DAY = datetime.datetime(1, 1, 1, tzinfo=datetime.timezone.utc)
@@ -51,4 +53,38 @@ def dictionaries(path):
         "event", "n", "tags.list.element", "s.few"]
 
 
-{"types": types, "values": values, "dictionaries": dictionaries}[sys.argv[1]](sys.argv[2])
+# As Spark lays nested columns out, with names and what may be null.
+NESTED = """
+optional group a (List) { repeated group list { optional int32 element; } }
+optional group s { optional int32 x; optional binary y (String); }
+optional group m (Map) { repeated group key_value { required binary key (String); optional int64 value; } }
+optional group aa (List) { repeated group list {
+  optional group element (List) { repeated group list { optional binary element (String); } } } }
+optional group deep (List) { repeated group list { optional group element {
+  optional group k (Map) { repeated group key_value { required binary key (String); optional group value {
+    optional group l (List) { repeated group list { optional double element; } } optional boolean n; } } } } } }"""
+
+
+def plain(value, type_):
+    """A value of pyarrow's as JSON has it: a map as an object."""
+    if value is None:
+        return None
+    if pa.types.is_map(type_):
+        return {k: plain(v, type_.item_type) for k, v in value}
+    if pa.types.is_list(type_):
+        return [plain(v, type_.value_type) for v in value]
+    if pa.types.is_struct(type_):
+        return {f.name: plain(value[f.name], f.type) for f in type_}
+    return value
+
+
+def nested(path):
+    with open(path + ".jsonl", encoding="utf-8") as lines:
+        given = [json.loads(line) for line in lines]
+    table, schema = pq.read_table(path), str(pq.ParquetFile(path).schema).replace(" field_id=-1", "")
+    assert NESTED.split() == schema[schema.index("{") + 1:].rstrip().removesuffix("}").split(), schema
+    assert [{f.name: plain(row[f.name], f.type) for f in table.schema} for row in table.to_pylist()] == given
+    assert duckdb.sql("select * from read_parquet(?)", params=[path]).fetchall() == [tuple(row.values()) for row in given]
+
+
+{"types": types, "values": values, "nested": nested, "dictionaries": dictionaries}[sys.argv[1]](sys.argv[2])

@@ -326,6 +326,88 @@ static void pyarrow_and_duckdb_read_every_type(void **state)
         skip();
 }
 
+/* Rows whose values are null, empty or there at every level; a field that is NOT NULL is
+ * nullable in the file all the same. */
+static const char nested_ddl[] =
+    "a ARRAY<INT>, s STRUCT<x: INT NOT NULL, y: STRING>, m MAP<STRING, BIGINT>, aa "
+    "ARRAY<ARRAY<STRING>>, deep ARRAY<STRUCT<k: MAP<STRING, STRUCT<l: ARRAY<DOUBLE>, n: "
+    "BOOLEAN>>>>";
+static const char *const nested_rows[] = {
+    "{\"a\":[1,null,3],\"s\":{\"x\":1,\"y\":\"one\"},\"m\":{\"k\":1,\"l\":null},"
+    "\"aa\":[[\"p\",null],[],null],\"deep\":[{\"k\":{\"u\":{\"l\":[0.5,null],\"n\":true},\"v\":"
+    "null}},"
+    "{\"k\":{}},{\"k\":null},null]}",
+    "{\"a\":[],\"s\":{\"x\":2,\"y\":null},\"m\":{},\"aa\":[],\"deep\":[]}",
+    "{\"a\":null,\"s\":null,\"m\":null,\"aa\":null,\"deep\":null}",
+    "{\"a\":[null],\"s\":{\"x\":null,\"y\":null},\"m\":{\"\":0},\"aa\":[[]],\"deep\":[null,{\"k\":"
+    "{\"w\":{\"l\":[],\"n\":null},\"z\":{\"l\":null,\"n\":false}}}]}",
+};
+enum { N_NESTED = sizeof nested_rows / sizeof *nested_rows };
+
+/* The rows, `times` over, through the JSON reader. */
+static void nested_batch(const struct ArrowSchema *schema, int times, struct mt_batch *batch)
+{
+    struct ArrowSchema in;
+    struct mt_batch texts = {.schema = &in};
+    struct mt_column root;
+    struct mt_json_reader *reader;
+    struct mt_json_result result;
+    sample_schema("value STRING", &in);
+    mt_column_init(&root, &in);
+    for (int i = 0; i < N_NESTED * times; i++) {
+        const char *text = nested_rows[i % N_NESTED];
+        assert_int_equal(mt_column_add_bytes(&root.children[0], text, (int64_t)strlen(text), &err),
+                         MT_OK);
+        assert_int_equal(mt_column_close_row(&root, &err), MT_OK);
+    }
+    mt_column_finish(&root, &texts.array);
+    mt_column_deinit(&root);
+    assert_int_equal(mt_json_reader_new(schema, MT_JSON_FAILFAST, NULL, &reader, &err), MT_OK);
+    if (mt_json_read(reader, &texts, 0, 0, &result, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    *batch = (struct mt_batch){.schema = schema, .array = result.rows};
+    mt_json_reader_free(reader);
+    mt_batch_release(&texts);
+    mt_schema_release(&in);
+}
+
+/* The file beside that holds what was given, for parquet_check.py. */
+static char *rows_beside(const char *path, int times)
+{
+    char *name = mt_format("%s.jsonl", path);
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    for (int i = 0; i < N_NESTED * times; i++)
+        fprintf(file, "%s\n", nested_rows[i % N_NESTED]);
+    fclose(file);
+    return name;
+}
+
+static void nested_values_are_read_elsewhere_as_they_were(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    struct mt_batch batch;
+    struct sink sink = {.room = SIZE_MAX};
+    sample_schema(nested_ddl, &schema);
+    schema.children[2]->children[0]->children[0]->flags |= ARROW_FLAG_NULLABLE; /* m's keys */
+    nested_batch(&schema, 30, &batch);
+    struct mt_parquet_writer *writer = writer_of(&schema, 50, &sink);
+    write_all(writer, &batch);
+    finish(writer);
+    char *path = file_of(&sink);
+    check_file(path, &batch, 1);
+    char *rows = rows_beside(path, 30);
+    bool ran = check_elsewhere("nested", path);
+    drop_file(path);
+    drop_file(rows);
+    mt_buf_free(&sink.bytes);
+    mt_batch_release(&batch);
+    mt_schema_release(&schema);
+    if (!ran)
+        skip();
+}
+
 static void columns_of_few_values_alone_get_a_dictionary(void **state)
 {
     (void)state;
@@ -509,6 +591,7 @@ int main(void)
         cmocka_unit_test(a_file_without_rows_has_its_columns),
         cmocka_unit_test(spark_s_own_file_is_shown_with_its_times_in_utc),
         cmocka_unit_test(pyarrow_and_duckdb_read_every_type),
+        cmocka_unit_test(nested_values_are_read_elsewhere_as_they_were),
         cmocka_unit_test(columns_of_few_values_alone_get_a_dictionary),
         cmocka_unit_test(a_full_disk_at_any_byte_is_an_error_and_no_more),
         cmocka_unit_test(a_discarded_file_gets_no_footer),

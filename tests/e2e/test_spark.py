@@ -111,6 +111,44 @@ def test_spark_reads_every_scalar_type_as_the_type_it_is(kafka, work, spark):
     assert frame.where("i is null").count() == 1
 
 
+NESTED_DDL = "n INT, a ARRAY<INT>, s STRUCT<x: INT, y: ARRAY<STRING>>, m MAP<STRING, STRUCT<p: DOUBLE, q: BOOLEAN>>, " \
+             "l ARRAY<STRUCT<t: STRING, k: MAP<STRING, ARRAY<BIGINT>>>>"
+NESTED = [
+    {"n": 0, "a": [1, None], "s": {"x": 1, "y": ["u", None]}, "m": {"k": {"p": 0.5, "q": True}, "l": None},
+     "l": [{"t": "v", "k": {"w": [1, None], "z": []}}, None]},
+    {"n": 1, "a": [], "s": {"x": None, "y": []}, "m": {}, "l": []},
+    {"n": 2, "a": None, "s": None, "m": None, "l": None},
+    {"n": 3, "a": [None], "s": {"x": 3, "y": None}, "m": {"": {"p": None, "q": None}}, "l": [{"t": None, "k": None}, {"t": "", "k": {}}]},
+]
+
+
+def as_plain(value):
+    """A value of Spark's as JSON has it."""
+    if hasattr(value, "asDict"):
+        return {k: as_plain(v) for k, v in value.asDict().items()}
+    if isinstance(value, dict):
+        return {k: as_plain(v) for k, v in value.items()}
+    return [as_plain(v) for v in value] if isinstance(value, list) else value
+
+
+def test_spark_reads_nested_values_as_they_were_and_as_its_own_from_json_has_them(kafka, work, spark):
+    """Nulls and empty values at each level; documents that do not fit, as Spark takes them."""
+    topic = kafka.topic()
+    texts = [json.dumps(row) for row in NESTED] + [
+        '{"n":4,"s":{"x":"wrong","y":["kept"]},"l":[{"t":{"as": "text"},"k":{"w":["wrong"]}}]}',
+        '{"n":5,"a":["wrong",1],"m":{"k":{"p":1},"l":{"p":"wrong","q":true}}}',
+        '{"n":6,"a":[1],"s":{"x":1,"y":["a"']
+    kafka.produce_values(topic, 0, texts)
+    work.run_ok(work.job(topic, f':fromJson("value", "{NESTED_DDL}")'))
+    frame = spark.read.parquet(str(work.out))
+    assert frame.schema.simpleString() == spark.createDataFrame([], NESTED_DDL).schema.simpleString()
+    rows = [as_plain(row) for row in frame.collect()]
+    by_n = lambda row: (row["n"] is None, row["n"])
+    assert sorted(rows, key=by_n)[:4] == NESTED
+    theirs = spark.createDataFrame([(t,) for t in texts], "t STRING").selectExpr(f"from_json(t, '{NESTED_DDL}') as d")
+    assert sorted(rows, key=by_n) == sorted((as_plain(row) for row in theirs.select("d.*").collect()), key=by_n)
+
+
 def test_spark_streams_from_our_table(kafka, work, spark):
     """Spark's own streaming file source follows the log batch by batch."""
     topic, rows = kafka.topic(), make_rows(30)

@@ -669,7 +669,7 @@ static void columns_that_make_no_folders_are_refused_when_declared(void **state)
     assert_declaration(*state, "a INT", "a", MT_REJECT, "every column");
     assert_declaration(*state, "amount INT, b INT", "amuont", MT_FATAL, "did you mean \"amount\"?");
     assert_declaration(*state, "a INT, b INT", "B", MT_OK, NULL);
-    assert_declaration(*state, "a INT, A INT, b INT", "b", MT_REJECT, "rename one");
+    assert_declaration(*state, "a INT, A INT, b INT", "b", MT_REJECT, "rename the existing column");
 }
 
 /* ---- values */

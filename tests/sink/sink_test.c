@@ -55,6 +55,27 @@ static void mistakes_in_options_name_the_option(void **state)
         "a INT", "known in Spark, not here yet", "Retention");
 }
 
+static void names_that_differ_by_case_alone_are_refused_by_a_table(void **state)
+{
+    (void)state;
+    struct setup setup = {.format = "parquet", .path = "/x"};
+    assert_refused(&setup, "id INT, n INT, ID STRING",
+                   "two columns are named \"id\" and \"ID\": readers take them for one; choose "
+                   "another name or rename the existing column",
+                   "");
+    assert_refused(&setup, "id INT, s STRUCT<l: ARRAY<STRUCT<a: INT, A: INT>>>",
+                   "two fields in column \"s\" are named \"a\" and \"A\"", "");
+}
+
+static void a_nested_column_makes_no_folders(void **state)
+{
+    (void)state;
+    struct setup setup = {.format = "parquet", .path = "/x", .partition_by = {"s"}};
+    assert_refused(&setup, "id INT, s STRUCT<a: INT>",
+                   "partitionBy: column \"s\" is STRUCT<a: INT>: a nested value makes no folder",
+                   "");
+}
+
 static void a_path_is_needed_once_and_where_it_means_something(void **state)
 {
     (void)state;
@@ -415,6 +436,42 @@ static void memory_keeps_every_type_and_ignores_a_repeated_batch(void **state)
     mt_schema_release(&schema);
 }
 
+static const char nested_ddl[] =
+    "id BIGINT, kind STRING, a ARRAY<INT>, m MAP<STRING, ARRAY<STRING>>, "
+    "s STRUCT<x: STRUCT<y: BOOLEAN, z: DECIMAL(9,2)>, l: ARRAY<STRUCT<t: TIMESTAMP>>>";
+
+static void memory_keeps_nested_values_of_several_batches(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    struct mt_error err = {0};
+    enum mt_sink_answer answer;
+    schema_of(nested_ddl, &schema);
+    struct mt_batch rows = make_any_rows(&schema, 30), held = {0};
+    struct setup setup = {.format = "memory", .query_name = "nested"};
+    struct mt_sink *sink = need_sink(&setup, &schema);
+    need_recover(sink, QUERY);
+    rows.array.offset = 7; /* cut, as a batch may be */
+    rows.array.length = 20;
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(store_rows(sink, QUERY, i, &rows, &answer, &err), MT_OK);
+    assert_true(mt_memory_table("nested", &held));
+    assert_int_equal(held.array.length, 60);
+    for (int64_t row = 0; row < 60; row++) {
+        struct mt_buf is = {0}, expected = {0};
+        mt_value_print(&schema, &held.array, row, &is);
+        mt_value_print(&schema, &rows.array, row % 20, &expected);
+        assert_string_equal(is.data, expected.data);
+        mt_buf_free(&is);
+        mt_buf_free(&expected);
+    }
+    mt_batch_release(&held);
+    mt_sink_free(sink);
+    mt_memory_table_drop("nested");
+    mt_batch_release(&rows);
+    mt_schema_release(&schema);
+}
+
 static void a_new_start_of_a_memory_query_begins_empty(void **state)
 {
     (void)state;
@@ -480,6 +537,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_format_is_known_suggested_or_not_here_yet),
         cmocka_unit_test(mistakes_in_options_name_the_option),
+        cmocka_unit_test(names_that_differ_by_case_alone_are_refused_by_a_table),
+        cmocka_unit_test(a_nested_column_makes_no_folders),
         cmocka_unit_test(a_path_is_needed_once_and_where_it_means_something),
         cmocka_unit_test(rows_without_columns_and_senseless_partitions_are_refused),
         cmocka_unit_test(identities_are_the_name_or_format_and_place),
@@ -491,6 +550,7 @@ int main(void)
         cmocka_unit_test(a_console_that_cannot_print_says_so),
         cmocka_unit_test(a_host_takes_what_the_console_prints),
         cmocka_unit_test(memory_keeps_every_type_and_ignores_a_repeated_batch),
+        cmocka_unit_test(memory_keeps_nested_values_of_several_batches),
         cmocka_unit_test(a_new_start_of_a_memory_query_begins_empty),
         cmocka_unit_test(a_memory_table_is_read_while_it_is_written),
     };

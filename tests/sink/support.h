@@ -174,6 +174,65 @@ static inline struct mt_batch make_rows(const struct ArrowSchema *schema, int64_
     return batch;
 }
 
+/* One value of any type, null every fifth; lists of 0 to 2 elements, maps with other keys. */
+static inline enum mt_status add_any(struct mt_column *column, int64_t i)
+{
+    struct mt_error err;
+    enum mt_status status = MT_OK;
+    char text[24];
+    if (i % 5 == 4)
+        return mt_column_add_null(column, &err);
+    switch (column->type) {
+    case MT_STRING:
+    case MT_BINARY:
+        return mt_column_add_bytes(column, text, snprintf(text, sizeof text, "t%d", (int)i), &err);
+    case MT_FLOAT:
+    case MT_DOUBLE:
+        return mt_column_add_double(column, (double)i / 4, &err);
+    case MT_DECIMAL:
+        return mt_column_add_decimal(column, (uint64_t[]){(uint64_t)i, 0}, &err);
+    case MT_STRUCT:
+        for (int64_t n = 0; n < column->n_children; n++)
+            status |= add_any(&column->children[n], i + n);
+        return status | mt_column_close_row(column, &err);
+    case MT_ARRAY:
+        for (int64_t n = 0; n < i % 3; n++)
+            status |= add_any(&column->children[0], i + n);
+        return status | mt_column_close_row(column, &err);
+    case MT_MAP:
+        for (int64_t n = 0; n < i % 3; n++) { /* 5 * n + 0 .. 3 is no null */
+            status |= add_any(&column->children[0].children[0], 5 * n + i % 3);
+            status |= add_any(&column->children[0].children[1], i + n);
+            status |= mt_column_close_row(&column->children[0], &err);
+        }
+        return status | mt_column_close_row(column, &err);
+    default:
+        return mt_column_add_int(column, column->type == MT_BOOLEAN ? i % 2 : i, &err);
+    }
+}
+
+/* Rows of a schema that begins with id BIGINT, kind STRING: as make_rows has them, and any
+ * values behind. */
+static inline struct mt_batch make_any_rows(const struct ArrowSchema *schema, int64_t n)
+{
+    struct mt_error err;
+    struct mt_column root;
+    struct mt_batch batch = {.schema = schema};
+    enum mt_status status = MT_OK;
+    mt_column_init(&root, schema);
+    for (int64_t id = 0; id < n; id++) {
+        status |= mt_column_add_int(&root.children[0], id, &err);
+        status |= mt_column_add_bytes(&root.children[1], id % 2 ? "a" : "b", 1, &err);
+        for (int64_t c = 2; c < root.n_children; c++)
+            status |= add_any(&root.children[c], id + c);
+        status |= mt_column_close_row(&root, &err);
+    }
+    if (status != MT_OK)
+        abort();
+    finish_column(&root, &batch.array);
+    return batch;
+}
+
 /* ---- batches */
 
 static inline const char *digest_of(int64_t batch_id, const char *seed)

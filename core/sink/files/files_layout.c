@@ -50,22 +50,35 @@ static enum mt_status check_key(const struct ArrowSchema *field, struct mt_error
     }
 }
 
-static enum mt_status check_names(const struct ArrowSchema *schema, struct mt_error *err)
+static enum mt_status refuse_names(const char *column, const char *one, const char *other,
+                                   struct mt_error *err)
 {
-    for (int64_t i = 0; i < schema->n_children; i++) {
-        const char *name = schema->children[i]->name;
+    char what[160] = "columns";
+    if (column)
+        snprintf(what, sizeof what, "fields in column \"%.120s\"", column);
+    return mt_fail(err, MT_REJECT, MT_CLASS_JOB,
+                   "two %s are named \"%s\" and \"%s\": readers take them for one; choose another "
+                   "name or rename the existing column",
+                   what, one, other);
+}
+
+/* Readers mostly do not tell upper from lower case: Spark writes such a file as a stream
+ * and cannot read it. column: whose fields these are; NULL: they are the columns. */
+static enum mt_status check_names(const struct ArrowSchema *parent, const char *column,
+                                  struct mt_error *err)
+{
+    enum mt_status status = MT_OK;
+    for (int64_t i = 0; status == MT_OK && i < parent->n_children; i++) {
+        const char *name = parent->children[i]->name;
         if (!mt_utf8_valid(name, strlen(name)))
-            return mt_fail(err, MT_REJECT, MT_CLASS_JOB, "the name of column %lld is not UTF-8",
-                           (long long)i + 1);
+            return mt_fail(err, MT_REJECT, MT_CLASS_JOB, "the name of %s %lld is not UTF-8",
+                           column ? "field" : "column", (long long)i + 1);
         for (int64_t k = 0; k < i; k++)
-            if (strcasecmp(name, schema->children[k]->name) == 0)
-                return mt_fail(
-                    err, MT_REJECT, MT_CLASS_JOB,
-                    "two columns are named \"%s\" and \"%s\": readers take them for one; "
-                    "rename one",
-                    schema->children[k]->name, name);
+            if (strcasecmp(name, parent->children[k]->name) == 0)
+                return refuse_names(column, parent->children[k]->name, name, err);
+        status = check_names(parent->children[i], column ? column : name, err);
     }
-    return MT_OK;
+    return status;
 }
 
 static bool is_key(const struct mt_sink *sink, const char *name)
@@ -117,7 +130,7 @@ enum mt_status files_layout_init(struct files_layout *layout, const struct mt_si
     *layout = (struct files_layout){.schema = sink->schema};
     layout->keys = mt_alloc(columns * sizeof *layout->keys);
     layout->picks = mt_alloc(columns * sizeof *layout->picks);
-    enum mt_status status = check_names(sink->schema, err);
+    enum mt_status status = check_names(sink->schema, NULL, err);
     if (status == MT_OK)
         status = find_keys(layout, sink, err);
     if (status == MT_OK && sink->n_partition_by == sink->schema->n_children)
