@@ -108,12 +108,60 @@ static void every_value_counts(void **state)
     mt_schema_release(&schema);
 }
 
+/* One row of ARRAY<STRUCT<x: INT>>: '0' a struct with null, 'n' a null one, '1' one with
+ * 1; "-": the list is null, though what follows stands in it. */
+static uint64_t of_list(const char *elements)
+{
+    struct ArrowSchema schema;
+    struct mt_column column;
+    struct mt_batch batch = {.schema = &schema};
+    enum mt_status status = MT_OK;
+    sample_schema("a ARRAY<STRUCT<x: INT>>", &schema);
+    mt_column_init(&column, &schema);
+    struct mt_column *list = &column.children[0], *element = list->children;
+    bool null = *elements == '-';
+    for (const char *p = elements + null; *p; p++) {
+        if (*p == 'n') {
+            status |= mt_column_add_null(element, &err);
+            continue;
+        }
+        status |= *p == '1' ? mt_column_add_int(element->children, 1, &err)
+                            : mt_column_add_null(element->children, &err);
+        status |= mt_column_close_row(element, &err);
+    }
+    status |= mt_column_close_row(list, &err);
+    status |= mt_column_close_row(&column, &err);
+    assert_int_equal(status, MT_OK);
+    if (null) {
+        list->validity = mt_alloc(8);
+        list->null_count = 1;
+    }
+    mt_column_finish(&column, &batch.array);
+    mt_column_deinit(&column);
+    uint64_t fingerprint = mt_batch_fingerprint(&batch);
+    mt_batch_release(&batch);
+    mt_schema_release(&schema);
+    return fingerprint;
+}
+
+static void null_empty_and_order_are_told_apart_inside_of_lists(void **state)
+{
+    (void)state;
+    static const char *const lists[] = {"-", "", "n", "0", "1", "nn", "11", "1n", "n1", "0n", "n0"};
+    enum { N = sizeof lists / sizeof *lists };
+    for (int i = 0; i < N; i++)
+        for (int k = 0; k < i; k++)
+            assert_true(of_list(lists[i]) != of_list(lists[k]));
+    assert_true(of_list("-11") == of_list("-")); /* what stands under a null is not there */
+}
+
 /* Pinned: replays after an upgrade compare with what an older build wrote. */
 static void the_number_stays_the_same_between_versions(void **state)
 {
     (void)state;
     assert_true(OF("a STRING, b STRING", "x", NULL, "moontide", "") ==
                 UINT64_C(0x52ae4833c4ef52f3));
+    assert_true(of_list("1n0") == UINT64_C(0xa05ea108cea1ed6c));
     struct mt_batch none = {0};
     struct ArrowSchema schema;
     sample_schema("a INT", &schema);
@@ -128,6 +176,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(order_does_not_count_but_the_number_of_times_does),
         cmocka_unit_test(null_empty_and_the_place_of_a_value_are_told_apart),
+        cmocka_unit_test(null_empty_and_order_are_told_apart_inside_of_lists),
         cmocka_unit_test(layout_does_not_count),
         cmocka_unit_test(every_value_counts),
         cmocka_unit_test(the_number_stays_the_same_between_versions),
