@@ -79,10 +79,10 @@ end
 local function build(step, loop, building, batch)
   building.begin(rows_of(batch))
   if rows_of(batch) == 0 then return false end
-  local ok, same = pcall(call, step, loop, batch)
-  if ok and not same then return false end
+  local ok, result = pcall(call, step, loop, batch)
+  if ok and result ~= true then return result end
   building.discard()
-  if not ok then error(same, 0) end
+  if not ok then error(result, 0) end
   return true
 end
 
@@ -116,8 +116,16 @@ function make.map(step, schema, out)
   end
   picks = picks_of(picks)
   return function(batch)
-    if build(step, loop, building, batch) then return select(batch, picks, out) end
-    return with_columns(batch, building.finish(rows_of(batch)), out)
+    local built = build(step, loop, building, batch)
+    if built == true then return select(batch, picks, out) end
+    local arrays = building.finish(rows_of(batch))
+    for i, field in ipairs(built and out.fields or {}) do
+      if not built[field.name] then
+        arrays[i - 1].release(arrays + (i - 1))
+        C.mt_array_share(batch.array.children[picks[i - 1]], arrays + (i - 1))
+      end
+    end
+    return with_columns(batch, arrays, out)
   end
 end
 

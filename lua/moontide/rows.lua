@@ -57,14 +57,15 @@ function M.is_row(v)
   return meta ~= nil and rawget(meta, SHOWN) ~= nil
 end
 
--- Rows with changes (mt.with): their metatable -> what they change; that of a proxy of all turns is
--- made once.
-local changed, with_meta = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+-- Of rows with changes (mt.with): what they change. The metatable of those of a proxy that serves all
+-- turns is made once.
+local CHANGES, with_meta = {}, setmetatable({}, { __mode = "k" })
 
 --- What mt.with changes in this value: a row, or a STRUCT; nil when it made none.
 function M.changes(v)
-  local meta = getmetatable(v)
-  return meta and changed[meta]
+  local meta = meta_of(v)
+  local row = meta and rawget(meta, CHANGES)
+  return row
 end
 
 --- The fields of a row, or of one with changes; nil for anything else.
@@ -74,7 +75,7 @@ function M.fields_of(row)
   if not meta then return nil end
   local own = rawget(meta, SHOWN)
   if own then return own end
-  local base = changed[meta]
+  local base = rawget(meta, CHANGES)
   local shape = base and value.shape_of(base)
   return shape and shape.field.children or base and M.fields_of(base)
 end
@@ -101,8 +102,7 @@ end
 function M.with(row, changes)
   local meta = with_meta[row]
   if not meta then
-    meta = { __index = row, __tostring = row_text }
-    changed[meta] = row
+    meta = { __index = row, __tostring = row_text, [CHANGES] = row }
     if rawget(meta_of(row) or {}, REUSED) then with_meta[row] = meta end
   end
   setmetatable(changes, meta)
