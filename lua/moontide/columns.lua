@@ -137,6 +137,7 @@ end
 ---@field values any[] what they are
 ---@field code fun(n: integer): string stores v as row i of column n
 ---@field begin fun(rows: integer) fresh columns with room
+---@field grow fun(rows: integer, more: integer) room for more rows behind those
 ---@field verify fun(rows: integer, cursor: { i: integer }, only: table<string, true>?) what only whole
 ---columns show (of these names); at the row's i
 ---@field finish fun(rows: integer): ffi.cdata*[] the columns as arrays; the caller's
@@ -281,6 +282,15 @@ function M.building(fields)
       C.mt_column_init(columns + (n - 1), field.c)
       attach(slots[n], columns + (n - 1))
       begin(W, slots[n], rows)
+    end
+  end
+  function self.grow(rows, more)
+    for n = 1, #fields do
+      settle(W, slots[n], rows)
+      each_beside(slots[n], function(one)
+        expect_room(C.mt_column_reserve(one.column, more, 0, core.err))
+        point(W, one)
+      end)
     end
   end
   function self.verify(rows, cursor, only)

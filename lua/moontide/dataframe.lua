@@ -39,7 +39,7 @@ function M.flawed()
 end
 
 -- These name their columns whatever they are given, so behind them mistakes are found again.
-local NAMES_COLUMNS = { [steps.map] = true, [steps.from_json] = true }
+local NAMES_COLUMNS = { [steps.map] = true, [steps.flat_map] = true, [steps.from_json] = true }
 
 local function add(frame, make, ...)
   if not frame._schema and not NAMES_COLUMNS[make] then return frame end
@@ -78,6 +78,14 @@ end
 ---@return mt.DataFrame
 function DataFrame:map(ddl, fn)
   return add(self, steps.map, ddl, fn)
+end
+
+--- Makes of each row any number of rows: fn returns an array of tables, empty for none.
+---@param ddl string columns of the result
+---@param fn fun(row: mt.Row): table[]
+---@return mt.DataFrame
+function DataFrame:flatMap(ddl, fn)
+  return add(self, steps.flat_map, ddl, fn)
 end
 
 --- One column more, or another value for one that is there.
@@ -185,7 +193,7 @@ object.seal(DataFrame, {
   later = object.later [[agg alias approxQuantile checkpoint coalesce colRegex corr cov createGlobalTempView
     createOrReplaceGlobalTempView createOrReplaceTempView createTempView crossJoin crosstab cube distinct
     dropDuplicates dropDuplicatesWithinWatermark drop_duplicates dropna dtypes except exceptAll explode
-    fillna flatMap foreachPartition freqItems groupBy groupby groupingSets hint inputFiles intersect
+    fillna foreachPartition freqItems groupBy groupby groupingSets hint inputFiles intersect
     intersectAll join joinWith lateralJoin limit localCheckpoint mapInArrow mapInPandas melt mergeInto na
     observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartition
     repartitionByRange replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort

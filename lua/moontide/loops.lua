@@ -328,13 +328,13 @@ local function no_table(answer)
     or ("map: the function returned %s; it returns a table or the row"):format(columns.shown(answer)))
 end
 
--- Refuses a key that is no column of the result.
-local function key_checker(schema)
+-- Refuses a key that is no column of the result of a step of this kind.
+local function key_checker(kind, schema)
   local known, names = schema.by_name, schema:names()
   return function(t)
     for key in next, t do
       if not known[key] then
-        columns.refuse(("map: the result has no column %q%s"):format(value.text(key),
+        columns.refuse(("%s: the result has no column %q%s"):format(kind, value.text(key),
           suggest.cure(key, names)), type(key) == "string" and key or nil)
       end
     end
@@ -418,7 +418,7 @@ function M.map(schema, out, fn)
   local building = columns.building(out.fields)
   local proved, may_return_row = keys.proves(fn, out.by_name)
   local head = MAP_HEAD:format(building.names, put_code(out.fields, building, not proved))
-  local same, check = same_columns(schema, out), key_checker(out)
+  local same, check = same_columns(schema, out), key_checker("map", out)
   return sliced("map", schema, fn, may_return_row, function(view)
     local code = head .. with_turns(view.c and MAP_IN_C or MAP, view)
     local self, changes = {}, {}
@@ -448,6 +448,111 @@ function M.map(schema, out, fn)
     self.watched = not view.c and (may_return_row and pass or build) or nil
     return self
   end), building
+end
+
+-- ---- flatMap
+
+-- O.row[k] is the row that row k of the result comes from; there is room for O.room of them.
+local Origins = core.typeof "struct { int32_t *row; int32_t room; }"
+local MOST = 2 ^ 31 - 1
+
+local SPREAD = [[
+local S, P, LIVE, RESTING, finish, setmetatable, view, each, O, more, no_array, no_table, check, %s = ...
+%s
+local function spread(list, i, made)
+  if type(list) ~= "table" then no_array(list) end
+  local n = #list
+  if n == 0 then no_array(list) end
+  if made + n > O.room then more(made, n) end
+  for k = 1, n do
+    put(list[k], made)
+    O.row[made] = i
+    made = made + 1
+  end
+  return made
+end
+]]
+
+local FLAT_MAP = [[
+return function(from, n, f, made)
+  for i = from, n - 1 do
+    S.i = i
+    TURN
+    made = spread(f(P), i, made)
+    OVER
+  end
+  return made
+end]]
+
+local FLAT_MAP_IN_C = [[
+local so_far
+local function take(list, i) so_far = spread(list, i, so_far) end
+return function(from, n, f, made)
+  so_far = made
+  each(view.c, f, view.row, view.live, view.finish, from, n, take)
+  return so_far
+end]]
+
+-- An answer without elements: an empty table is one of none, all else is a mistake.
+local function no_array(answer)
+  local shape = value.shape_of(answer)
+  if shape and shape.kind == "ARRAY" and shape.n == 0 then return end
+  if type(answer) == "table" and not rows.is_row(answer) and next(answer) == nil then return end
+  local is = answer == nil and "nil" or columns.shown(answer)
+  if type(answer) == "table" then is = rows.is_row(answer) and "the row" or "a table that is no array" end
+  columns.refuse(("flatMap: the function returned %s; it returns an array of tables, { {…}, {…} }, and {} for "
+    .. "no row"):format(is))
+end
+
+local function no_element(answer)
+  columns.refuse(("flatMap: an element of the array is %s; each is a table or the row"):format(
+    answer == nil and "nil" or columns.shown(answer)))
+end
+
+-- Room for n rows behind those made.
+local function grower(building, origins, keep)
+  return function(made, n)
+    if made + n > MOST then
+      columns.refuse("flatMap: the batch would have more than 2^31 rows; make the batch smaller "
+        .. "(maxOffsetsPerTrigger, maxBatchBytes)")
+    end
+    local room = math.min(MOST, math.max(2 * origins.room, made + n))
+    local list = core.new("int32_t[?]", room)
+    if made > 0 then core.copy(list, origins.row, 4 * made) end
+    keep.list, origins.row = list, list
+    building.grow(made, room - made)
+    origins.room = room
+  end
+end
+
+--- run(batch, fn) builds the columns of all that fn's arrays hold and returns how many rows that are.
+--- begin(rows) comes before, with room for that many at first; in what it returns, `row` says of each
+--- made row which row of the batch it comes from.
+---@param schema mt.Schema
+---@param out mt.Schema
+---@param fn function whose code is what run is given
+---@return mt.Loop, mt.Building, fun(rows: integer): { row: ffi.cdata* }
+function M.flat_map(schema, out, fn)
+  local building, origins, keep = columns.building(out.fields), Origins(), {}
+  local more, check = grower(building, origins, keep), key_checker("flatMap", out)
+  local head = SPREAD:format(building.names, put_code(out.fields, building, true))
+  local loop = sliced("flatMap", schema, fn, 0, function(view)
+    local code = head .. with_turns(view.c and FLAT_MAP_IN_C or FLAT_MAP, view)
+    local run = generate("flatMap", code, all_of(view.values,
+      { view, crows.each, origins, more, no_array, no_element, check }, building.values))
+    local came_from = setmetatable({}, { __newindex = function(_, _, made) view.cursor.i = origins.row[made] end })
+    local function finish(_, made)
+      building.verify(made, came_from)
+      return made
+    end
+    return { slice = run, watched = not view.c and run or nil, finish = finish }
+  end)
+  return loop, building, function(rows)
+    building.begin(rows)
+    origins.room = 0
+    more(0, rows)
+    return origins
+  end
 end
 
 return M

@@ -93,6 +93,19 @@ function M.map(ddl, fn)
   })
 end
 
+---@param ddl string
+---@param fn fun(row: mt.Row): table[]
+---@return mt.Step
+function M.flat_map(ddl, fn)
+  local out = parse_ddl(ddl, "flatMap")
+  expect_function("flatMap", fn)
+  return step("flatMap", ("flatMap(function at %s)"):format(place_of(fn)), {
+    fn = fn, out = out,
+    derive = function() return out end,
+    needs = needs_all,
+  })
+end
+
 -- The columns of schema with `field` in place of its namesake, or behind them.
 local function put_column(schema, field)
   local list, replaced = {}, false
