@@ -240,6 +240,32 @@ describe("flatMap", function()
   end)
 end)
 
+describe("coalesce and repartition", function()
+  local function refused(what, fn)
+    assert.matches(what, support.error_of(fn), 1, true)
+  end
+
+  it("are taken as in Spark and change no row", function()
+    local frame = stream():coalesce(1):repartition(4):repartition(4, "n"):repartition("n", "s")
+    assert.same(numbers(3), (support.run(frame, numbers(3))))
+  end)
+
+  it("are told what cannot be", function()
+    refused("coalesce takes a whole number of partitions above 0, not 0", function() stream():coalesce(0) end)
+    refused("coalesce takes a whole number of partitions above 0, not nil", function() stream():coalesce() end)
+    refused("repartition takes a whole number of partitions above 0, not 1.5", function() stream():repartition(1.5) end)
+    refused('repartition: there is no column "m"', function() stream():repartition(2, "m") end)
+    refused('repartition: there is no column "m"', function() stream():repartition "m" end)
+  end)
+end)
+
+describe("limit", function()
+  it("is refused on a stream with Spark's words and the way", function()
+    assert.matches("Limit and take the first N rows are not supported on streaming Datasets; in foreachBatch",
+      support.error_of(function() return stream():limit(3) end), 1, true)
+  end)
+end)
+
 describe("withColumn", function()
   it("adds a column behind the others", function()
     local frame = stream():withColumn("twice", "BIGINT", function(row) return row.n * 2 end)

@@ -287,10 +287,7 @@ function M.building(fields)
   function self.grow(rows, more)
     for n = 1, #fields do
       settle(W, slots[n], rows)
-      each_beside(slots[n], function(one)
-        expect_room(C.mt_column_reserve(one.column, more, 0, core.err))
-        point(W, one)
-      end)
+      grow_beside(W, slots[n], more)
     end
   end
   function self.verify(rows, cursor, only)

@@ -128,6 +128,23 @@ function DataFrame:fromJson(column, ddl, options)
   return add(self, steps.from_json, self._schema, column, ddl, options)
 end
 
+--- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
+---@param n integer
+---@return mt.DataFrame
+function DataFrame:coalesce(n)
+  steps.expect_coalesce(n)
+  return self
+end
+
+--- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
+---@param n integer|string
+---@param ... string columns
+---@return mt.DataFrame
+function DataFrame:repartition(n, ...)
+  if self._schema then steps.expect_repartition(self._schema, n, ...) end
+  return self
+end
+
 --- Accepted as in Spark; a stream has nothing to keep.
 ---@return mt.DataFrame
 function DataFrame:cache()
@@ -172,7 +189,7 @@ local function refused(name)
 end
 
 local ACTIONS = { "count", "show", "collect", "take", "first", "head", "tail", "foreach", "isEmpty",
-  "toLocalIterator", "toPandas", "describe", "summary", "rows" }
+  "toLocalIterator", "toPandas", "describe", "summary", "rows", "limit" }
 local getters = {
   columns = function(self) return self._schema and self._schema:names() or {} end,
   schema = column_infos,
@@ -183,6 +200,10 @@ local getters = {
   end,
 }
 for _, name in ipairs(ACTIONS) do getters[name] = refused(name) end
+function getters.limit()
+  fault.raise("limit: Limit and take the first N rows are not supported on streaming Datasets; in foreachBatch, "
+    .. "batch:limit(n) takes the first rows of a batch")
+end
 
 object.seal(DataFrame, {
   name = "DataFrame",
@@ -190,14 +211,14 @@ object.seal(DataFrame, {
   hidden = ACTIONS,
   otherwise = M.flawed,
   newindex = "; a frame is changed by its methods, which give a new one",
-  later = object.later [[agg alias approxQuantile checkpoint coalesce colRegex corr cov createGlobalTempView
+  later = object.later [[agg alias approxQuantile checkpoint colRegex corr cov createGlobalTempView
     createOrReplaceGlobalTempView createOrReplaceTempView createTempView crossJoin crosstab cube distinct
     dropDuplicates dropDuplicatesWithinWatermark drop_duplicates dropna dtypes except exceptAll explode
     fillna foreachPartition freqItems groupBy groupby groupingSets hint inputFiles intersect
-    intersectAll join joinWith lateralJoin limit localCheckpoint mapInArrow mapInPandas melt mergeInto na
-    observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartition
-    repartitionByRange replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort
-    sortWithinPartitions sparkSession sql stat storageLevel subtract to toDF toJSON transform transpose
+    intersectAll join joinWith lateralJoin localCheckpoint mapInArrow mapInPandas melt mergeInto na
+    observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartitionByRange
+    replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort sortWithinPartitions
+    sparkSession sql stat storageLevel subtract to toDF toJSON transform transpose
     union unionAll unionByName unpersist unpivot withColumns withColumnsRenamed withMetadata
     withWatermark writeTo]],
 })

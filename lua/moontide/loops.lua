@@ -547,10 +547,10 @@ function M.flat_map(schema, out, fn)
     end
     return { slice = run, watched = not view.c and run or nil, finish = finish }
   end)
-  return loop, building, function(rows)
-    building.begin(rows)
+  return loop, building, function(room)
+    building.begin(room)
     origins.room = 0
-    more(0, rows)
+    more(0, room)
     return origins
   end
 end

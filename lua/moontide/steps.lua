@@ -268,6 +268,27 @@ function M.rename(schema, from, to)
   })
 end
 
+-- ---- partitions, of which a batch here has one
+
+local function expect_count(what, n)
+  if type(n) == "number" and n >= 1 and n == math.floor(n) then return end
+  fault.raise(("%s takes a whole number of partitions above 0, not %s"):format(what,
+    type(n) == "number" and tostring(n) or type(n) == "nil" and "nil" or "a " .. type(n)))
+end
+
+--- coalesce(n)
+function M.expect_coalesce(n)
+  expect_count("coalesce", n)
+end
+
+--- repartition(n), repartition(n, "a", …) or repartition("a", …)
+---@param schema mt.Schema
+function M.expect_repartition(schema, n, ...)
+  local names = { ... }
+  if type(n) == "string" then table.insert(names, 1, n) else expect_count("repartition", n) end
+  for i = 1, #names do expect_column(schema, names[i], "repartition") end
+end
+
 -- ---- fromJson
 
 local MODES = { permissive = "MT_JSON_PERMISSIVE", failfast = "MT_JSON_FAILFAST",
