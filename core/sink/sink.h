@@ -103,6 +103,9 @@ void mt_table_print(const struct ArrowSchema *schema, const struct ArrowArray *r
                     struct mt_buf *out);
 #endif
 
+/* The same as text; caller frees with mt_free. */
+char *mt_table_text(const struct ArrowSchema *schema, const struct ArrowArray *rows, int64_t cut);
+
 enum mt_status mt_sink_new(const struct mt_sink_settings *settings,
                            const struct ArrowSchema *schema, struct mt_sink **out,
                            struct mt_error *err) MT_NODISCARD;

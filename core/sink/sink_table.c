@@ -202,3 +202,12 @@ void mt_table_print(const struct ArrowSchema *schema, const struct ArrowArray *r
     sink_table_print(&table, out);
     sink_table_clear(&table);
 }
+
+char *mt_table_text(const struct ArrowSchema *schema, const struct ArrowArray *rows, int64_t cut)
+{
+    struct mt_buf text = {0};
+    mt_table_print(schema, rows, cut, &text);
+    char *copy = mt_strdup(text.data);
+    mt_buf_free(&text);
+    return copy;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * union_test.c - one batch behind another, of every type, also cut ones. */
+#include "batch/sample.h"
+
+static void rows_of_both_print_as_they_did(void **state)
+{
+    (void)state;
+    sample_seed();
+    struct ArrowSchema schema;
+    sample_schema(all_types, &schema);
+    for (int round = 0; round < 60; round++) {
+        struct mt_batch one, other, out;
+        int rows = sample_below(60), more = 2 + sample_below(60);
+        sample_batch(&schema, rows, &one);
+        sample_batch(&schema, more, &other);
+        if (round % 2) {
+            sample_cut(&other, 1, more - 1);
+            more--;
+        }
+        assert_int_equal(mt_batch_union(&one, &other, &schema, &out, &err), MT_OK);
+        assert_int_equal(out.array.length, rows + more);
+        for (int i = 0; i < rows + more; i++)
+            sample_same_row(i < rows ? &one : &other, i < rows ? i : i - rows, &out, i);
+        mt_batch_release(&one);
+        mt_batch_release(&other);
+        mt_batch_release(&out);
+    }
+    mt_schema_release(&schema);
+}
+
+static void parts_of_one_batch_know_where_their_rows_came_from(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    struct mt_batch whole, part, out;
+    char text[80];
+    sample_schema("a INT", &schema);
+    sample_batch(&schema, 4, &whole);
+    whole.coords = mt_coords_new();
+    mt_coords_start(whole.coords, "orders", 2);
+    for (int i = 0; i < 4; i++)
+        mt_coords_add(whole.coords, 10 + i);
+    const int32_t picks[] = {3, 1};
+    assert_int_equal(mt_batch_gather(&whole, picks, 2, &part, &err), MT_OK);
+    assert_int_equal(mt_batch_union(&part, &whole, &schema, &out, &err), MT_OK);
+    const char *places[] = {"orders[2]@13", "orders[2]@11", "orders[2]@10",
+                            "orders[2]@11", "orders[2]@12", "orders[2]@13"};
+    for (int i = 0; i < 6; i++)
+        assert_string_equal(mt_batch_where(&out, i, text, sizeof text), places[i]);
+    mt_batch_release(&whole);
+    mt_batch_release(&part);
+    mt_batch_release(&out);
+    mt_schema_release(&schema);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_of_both_print_as_they_did),
+        cmocka_unit_test(parts_of_one_batch_know_where_their_rows_came_from),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
