@@ -14,12 +14,12 @@
 #include "base/base.h"
 
 /* ---- keyed state: what the last commit holds, with this batch's changes over it. Changes are
- * written by the batch's commit, or discarded. Keys are bytes, 1 to 500 of them, values are
+ * written by the batch's commit, or discarded. Keys are bytes, 1 to 501 of them, values are
  * bytes; order is that of the keys' bytes. Bytes handed out are good until the next call that
  * takes this state. */
 struct mt_state;
 
-enum { MT_STATE_KEY_MAX = 500 };
+enum { MT_STATE_KEY_MAX = 501 }; /* a tag and 500 bytes; LMDB takes 511 */
 
 /* *value NULL: there is none. */
 enum mt_status mt_state_get(struct mt_state *state, const void *key, size_t key_len,

@@ -166,7 +166,7 @@ static void keys_of_no_length_and_longer_ones_than_fit_are_refused(void **unused
     struct mt_state *state = mt_store_state(store);
     expect_ok(put_plan(store, 0, HASH_A, "script"));
     assert_int_equal(mt_state_put(state, key, sizeof key, "x", 1, &err), MT_REJECT);
-    assert_non_null(strstr(err.text, "this has 501"));
+    assert_non_null(strstr(err.text, "this has 502"));
     assert_int_equal(mt_state_delete(state, "", 0, &err), MT_REJECT);
     memset(key, 255, sizeof key);
     expect_ok(mt_state_put(state, key, MT_STATE_KEY_MAX, "x", 1, &err));
