@@ -45,6 +45,18 @@ describe("check", function()
     assert.equal(1000, facts.trigger.intervalMs)
   end)
 
+  it("shows a foreachBatch by its function, which it does not call", function()
+    local facts = facts_of [[
+local mt = require "moontide"
+return mt.memoryStream "n INT".writeStream
+  :foreachBatch(function() error "called" end):option("checkpointLocation", "/tmp/ck")]]
+    assert.same({}, facts.errors)
+    local text = check.text(facts)
+    assert.matches("sink        foreachBatch, function at [^\n]*job.lua:3\n", text)
+    assert.matches("exactly once to each sink that can; which they are is seen when it runs", text, 1, true)
+    assert.same({}, facts.warnings or {})
+  end)
+
   it("warns of many small files and of at least once", function()
     assert.matches("many small files", facts_of(GOOD).queries[1].warnings[1])
     local whole, facts = facts_of((GOOD:gsub('"parquet"', '"console"'):gsub("  :option.\"path\"[^\n]*\n", "")

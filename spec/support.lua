@@ -1,7 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- What specs share: batches from Lua tables, a frame run over them, job files from text.
-local blame = require "moontide.blame"
+local batchframe = require "moontide.batchframe"
 local core = require "moontide._core"
+local fault = require "moontide.fault"
 local job = require "moontide.job"
 local loops = require "moontide.loops"
 local memory = require "moontide.memory"
@@ -68,8 +69,7 @@ local function bind(frame)
   return run.runner(stages, read), read, out, #stages
 end
 
---- Makes a frame ready once; the result runs it over rows and gives the rows, step counts and where each
---- row came from.
+--- Makes a frame ready once; the result runs it over rows and gives the rows and step counts.
 function M.ready(frame)
   local runner, read, out, n = bind(frame)
   return function(rows)
@@ -84,13 +84,31 @@ function M.ready(frame)
     for i = 0, tonumber(one.n_steps) - 1 do
       counts[i + 1] = { name = core.string(steps[i].name), came = tonumber(steps[i]["in"]),
         went = tonumber(steps[i].out), filtered = tonumber(steps[i].filtered),
-        malformed = tonumber(steps[i].malformed), made = steps[i].made ~= 0 and tonumber(steps[i].made) or nil }
+        malformed = tonumber(steps[i].malformed) }
     end
     local result = M.rows_of(one.output, out)
-    local places = {}
-    for i = 0, #result - 1 do places[i + 1] = blame.where(one.output, i) end
     C.mt_batch_release(one.output)
-    return result, counts, places
+    return result, counts
+  end
+end
+
+--- A foreachBatch over a frame, without an engine: what it gives hands rows to fn as one batch more.
+function M.foreach(frame, fn)
+  local names = run.wanted(frame)
+  assert(#names == #frame._source.schema.fields, "the frame reads all columns")
+  local read = schemas.copy(frame._source.schema.c)
+  local stages, out = run.bind(frame._steps, read)
+  local runner = run.runner(stages, read, batchframe.caller(fn, out))
+  local id, offsets = 16, '[{"source":"orders","start":{"orders":{"2":100}},"end":{"orders":{"2":104,"10":7}}}]'
+  return function(rows)
+    id = id + 1
+    local steps, one = core.new("struct mt_step_count[?]", math.max(1, #stages)), core.new "struct mt_run"
+    local input = M.batch(read, only(rows, read))
+    one.inputs, one.n_inputs, one.steps, one.max_steps = input, 1, steps, #stages
+    one.batch_id, one.time_us, one.seed, one.offsets = id, 1760000000123456, 7, offsets
+    local ok, problem = pcall(runner, core.address(core.cast("struct mt_run *", one)))
+    C.mt_batch_release(input)
+    if not ok then error(problem, 0) end
   end
 end
 
@@ -140,6 +158,7 @@ local function with_globals(fn)
   for name in pairs(package.loaded) do
     if not loaded[name] and not name:find "^moontide" then package.loaded[name] = nil end
   end
+  fault.job(nil) -- else lines of later errors would be looked for in it
   if package.loaders[1] ~= first then table.remove(package.loaders, 1) end
   if not ok then error(a, 0) end
   return a, b

@@ -1,7 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
+local batchframe = require "moontide.batchframe"
 local dataframe = require "moontide.dataframe"
 local mt = require "moontide"
 local program = require "spec.program"
+local state = require "moontide.state"
 local writer = require "moontide.writer"
 
 local folder
@@ -67,8 +69,13 @@ describe("moontide types", function()
   end)
 
   it("names every method of frames and writers, with its words", function()
-    for class, of in pairs { ["mt.DataFrame"] = dataframe.class, ["mt.DataStreamWriter"] = writer.class } do
-      local own = text:match("%-%-%-@class " .. class:gsub("%.", "%%.") .. "\n(.-)\nend\n")
+    local parents = { ["mt.DataStreamWriter"] = "mt.Destination" }
+    local function body(class)
+      return class and text:match("%-%-%-@class " .. class:gsub("%.", "%%.") .. "%f[^%w][^\n]*\n(.-)\nend\n") or ""
+    end
+    for class, of in pairs { ["mt.DataFrame"] = dataframe.class, ["mt.DataStreamWriter"] = writer.class,
+      ["mt.Batch"] = batchframe.class, ["mt.State"] = state.class } do
+      local own = body(class) .. body(parents[class])
       for name in pairs(of) do
         local only_refuses = name == "start" or name == "toTable"
         assert.truthy(only_refuses or own:find("[^\n]\nfunction class:" .. name .. "%("), class .. ":" .. name)

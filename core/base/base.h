@@ -156,9 +156,13 @@ void mt_log(enum mt_level level, const char *fmt, ...) MT_PRINTF(2, 3);
 /* Query name and batch id that this thread's lines carry; NULL and -1 for none. */
 void mt_log_context(const char *query, int64_t batch_id);
 void mt_log_level(enum mt_level least);
+#endif
 
-/* ---- clock: only main and the query's thread ask; all else is given `now` */
-int64_t mt_clock_ms(void);      /* since 1970 UTC */
+/* ---- clock: only main and the query's thread ask, and a job outside any batch; all else is given
+ * `now` */
+int64_t mt_clock_ms(void); /* since 1970 UTC */
+
+#ifndef MT_CDEF
 int64_t mt_clock_mono_us(void); /* monotonic, for durations */
 
 /* SHA-256 as 64 hex digits and NUL. */

@@ -107,6 +107,19 @@ local function explain_null(text, schema, batch, i, line)
   return ("%s; null in this row: %s"):format(text, table.concat(nulls, ", "))
 end
 
+--- The words of an error of the job at a place, when a null of row i is what it is about; else nil.
+---@param at mt.At
+---@param text string
+---@param schema mt.Schema
+---@param batch ffi.cdata*
+---@param i integer
+---@return string?
+function M.explain(at, text, schema, batch, i)
+  local lines = lines_of(at.file)
+  local explained = explain_null(text, schema, batch, i, lines and lines[at.line])
+  return explained ~= text and explained or nil
+end
+
 -- ---- where a value was made
 
 -- The line of a function's text that gives a column its value, else its last `return`, else where it

@@ -43,7 +43,7 @@ local function warnings_of(plan, sink)
   if sink.exactlyOnce and sink.format == "parquet" and often then
     list[#list + 1] = "a batch starts more often than every 10 seconds: that makes many small files"
   end
-  if not sink.exactlyOnce then
+  if sink.exactlyOnce == false then
     list[#list + 1] = ("%s shows a batch again when it is replayed (at least once)"):format(sink.format)
   end
   list[#list + 1] = plan.trigger.warning
@@ -59,13 +59,23 @@ local function warnings_of_job()
   return list
 end
 
-local function facts_of(plan)
-  local writer, source = plan.facts.query, plan.facts.query._frame._source
-  local sink = {
+-- A function says only when it runs which sinks it writes to.
+local function sink_of(plan)
+  local writer = plan.facts.query
+  if writer._foreach then
+    local info = debug.getinfo(writer._foreach, "S")
+    return { format = "foreachBatch", ["function"] = ("%s:%d"):format(info.source:gsub("^[@=]", ""), info.linedefined),
+      options = {}, partitionBy = json.array {} }
+  end
+  return {
     format = writer._format, identity = core.string(C.mt_sink_identity(plan.sink)),
     exactlyOnce = C.mt_sink_is_exactly_once(plan.sink),
     options = options_of(query.sink_options(writer)), partitionBy = json.array(writer._partition_by),
   }
+end
+
+local function facts_of(plan)
+  local source, sink = plan.facts.query._frame._source, sink_of(plan)
   return {
     name = plan.name,
     source = { format = source.format, name = source.name, options = options_of(source.options),
@@ -160,9 +170,14 @@ local function add_query(lines, facts)
   lines[#lines + 1] = ("            read: %s"):format(table.concat(source.reads, ", "))
   add_options(lines, source.options)
   add_steps(lines, facts)
-  lines[#lines + 1] = ("sink        %s, %s"):format(sink.format, sink.exactlyOnce and "exactly once"
-    or "at least once")
-  lines[#lines + 1] = ("            known as %s"):format(sink.identity)
+  if sink["function"] then
+    lines[#lines + 1] = ("sink        foreachBatch, function at %s"):format(sink["function"])
+    lines[#lines + 1] = "            exactly once to each sink that can; which they are is seen when it runs"
+  else
+    lines[#lines + 1] = ("sink        %s, %s"):format(sink.format, sink.exactlyOnce and "exactly once"
+      or "at least once")
+    lines[#lines + 1] = ("            known as %s"):format(sink.identity)
+  end
   if #sink.partitionBy > 0 then
     lines[#lines + 1] = ("            a folder for each %s"):format(table.concat(sink.partitionBy, ", "))
   end

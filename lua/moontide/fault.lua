@@ -27,7 +27,7 @@ local own = debug.getinfo(1, "S").source:match "^(.*)fault%.lua$" or "=moontide"
 ---@class mt.LoadedJob
 ---@field file string as people named it
 ---@field files table<string, boolean> sources (chunk names) it consists of
----@field chunk function? its main function, while that runs
+---@field chunk function? while it runs: its main function, or one of a foreachBatch
 
 local job ---@type mt.LoadedJob?
 
@@ -49,9 +49,22 @@ function M.job(loaded)
   return before
 end
 
-local function last_line(chunk)
+local function end_of(fn)
   local util = require "jit.util"
-  return util.funcinfo(chunk, util.funcinfo(chunk).bytecodes - 1).currentline
+  local info = util.funcinfo(fn)
+  if not info.bytecodes then return { file = "[C]", line = 0 } end
+  return { file = info.source:gsub("^[@=]", ""), line = util.funcinfo(fn, info.bytecodes - 1).currentline }
+end
+
+--- A function of the job begins: where a tail call leaves no frame of it, its last line stands for
+--- the call. Gives what ran before, to be named again at its end.
+---@param fn function?
+---@return function?
+function M.running(fn)
+  if not job then return nil end
+  local before = job.chunk
+  job.chunk = fn
+  return before
 end
 
 -- The nearest frame that is not ours; `files`: and stands in one of these; `within`: and was called
@@ -71,7 +84,7 @@ end
 function M.here()
   local at = job and find_frame(job.files)
   if at then return at end
-  if job and job.chunk then return { file = job.file, line = last_line(job.chunk) } end
+  if job and job.chunk then return end_of(job.chunk) end
   at = find_frame(nil)
   return at or { file = "?", line = 0 }
 end

@@ -7,6 +7,7 @@ local json = require "moontide.json"
 local json_parse = require "moontide.json_parse"
 local log = require "moontide.log"
 local memory = require "moontide.memory"
+local now = require "moontide.now"
 local object = require "moontide.object"
 local reader = require "moontide.reader"
 local rows = require "moontide.rows"
@@ -28,6 +29,7 @@ end
 local mt = {
   null = value.NULL,
   log = { debug = log.debug, info = log.info, warn = log.warn, error = log.error },
+  now = now.now,
   date = value.date,
   timestamp = value.timestamp,
   fmt = value.fmt,

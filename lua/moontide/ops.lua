@@ -4,7 +4,6 @@ local blame = require "moontide.blame"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local loops = require "moontide.loops"
-local schemas = require "moontide.schema"
 local steps = require "moontide.steps"
 local C = core.C
 
@@ -14,7 +13,6 @@ local M = {}
 ---@field filtered integer
 ---@field malformed integer dropped
 ---@field nulled integer malformed and kept
----@field made integer? more rows than came
 
 ---@alias mt.Op fun(batch: ffi.cdata*, run: ffi.cdata*, count: mt.Count): ffi.cdata*
 
@@ -81,11 +79,17 @@ end
 local function build(step, loop, building, batch)
   building.begin(rows_of(batch))
   if rows_of(batch) == 0 then return false end
-  local ok, result = pcall(call, step, loop, batch)
-  if ok and result ~= true then return result end
+  local ok, same = pcall(call, step, loop, batch)
+  if ok and not same then return false end
   building.discard()
-  if not ok then error(result, 0) end
+  if not ok then error(same, 0) end
   return true
+end
+
+local function gathered(batch, sel, n)
+  local out = M.batch()
+  expect(C.mt_batch_gather(batch, sel, n, out, core.err))
+  return out
 end
 
 -- ---- one function a kind: (step, schema it is given, schema it makes) -> op
@@ -104,9 +108,7 @@ function make.filter(step, schema)
     local kept = n > 0 and call(step, loop, batch, sel) or 0
     count.filtered = n - kept
     if kept == n then return select(batch, all, schema) end
-    local out = M.batch()
-    expect(C.mt_batch_gather(batch, sel, kept, out, core.err))
-    return out
+    return gathered(batch, sel, kept)
   end
 end
 
@@ -118,38 +120,8 @@ function make.map(step, schema, out)
   end
   picks = picks_of(picks)
   return function(batch)
-    local built = build(step, loop, building, batch)
-    if built == true then return select(batch, picks, out) end
-    local arrays = building.finish(rows_of(batch))
-    for i, field in ipairs(built and out.fields or {}) do
-      if not built[field.name] then
-        arrays[i - 1].release(arrays + (i - 1))
-        C.mt_array_share(batch.array.children[picks[i - 1]], arrays + (i - 1))
-      end
-    end
-    return with_columns(batch, arrays, out)
-  end
-end
-
-function make.flatMap(step, schema, out)
-  local loop, building, begin = loops.flat_map(schema, out, step.fn)
-  local none, no_columns = core.new "int32_t[1]", schemas.of {}
-  return function(batch, _, count)
-    local rows = rows_of(batch)
-    local origins = begin(math.max(1, rows))
-    local ok, made = true, 0
-    if rows > 0 then ok, made = pcall(call, step, loop, batch) end
-    if not ok then
-      building.discard()
-      error(made, 0)
-    end
-    count.made, count.filtered = math.max(0, made - rows), math.max(0, rows - made)
-    local bare, like = select(batch, none, no_columns), M.batch()
-    expect(C.mt_batch_gather(bare, origins.row, made, like, core.err))
-    local out_batch = with_columns(like, building.finish(made), out)
-    C.mt_batch_release(bare)
-    C.mt_batch_release(like)
-    return out_batch
+    if build(step, loop, building, batch) then return select(batch, picks, out) end
+    return with_columns(batch, building.finish(rows_of(batch)), out)
   end
 end
 
@@ -232,6 +204,54 @@ function make.fromJson(step, schema, out)
     C.mt_json_result_clear(result)
     return made
   end
+end
+
+-- ---- steps of a batch that is there
+
+-- The numbers below n that the first `kept` of sel, in order, are not.
+local function others(sel, kept, n)
+  local rest, at, found = core.new("int32_t[?]", math.max(1, n - kept)), 0, 0
+  for i = 0, n - 1 do
+    if at < kept and sel[at] == i then
+      at = at + 1
+    else
+      rest[found] = i
+      found = found + 1
+    end
+  end
+  return rest
+end
+
+--- What splits batches: the rows for which the step's function is true, and the others.
+---@param schema mt.Schema
+---@param fn function whose code is what each step has
+---@return fun(step: mt.Step, batch: ffi.cdata*): ffi.cdata*, ffi.cdata*
+function M.split(schema, fn)
+  local loop = loops.filter(schema, fn, "true puts the row left, false and nil right")
+  return function(step, batch)
+    local n = rows_of(batch)
+    local sel = core.new("int32_t[?]", math.max(1, n))
+    local kept = n > 0 and call(step, loop, batch, sel) or 0
+    return gathered(batch, sel, kept), gathered(batch, others(sel, kept, n), n - kept)
+  end
+end
+
+--- The first n rows of a batch, which has as many.
+---@param batch ffi.cdata*
+---@param n integer
+---@return ffi.cdata*
+function M.first(batch, n)
+  local sel = core.new("int32_t[?]", math.max(1, n))
+  for i = 0, n - 1 do sel[i] = i end
+  return gathered(batch, sel, n)
+end
+
+--- The rows of both batches, under one schema.
+---@return ffi.cdata*
+function M.union(one, other, schema)
+  local out = M.batch()
+  expect(C.mt_batch_union(one, other, schema.c, out, core.err))
+  return out
 end
 
 --- The work of a step between two schemas.

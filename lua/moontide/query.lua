@@ -1,10 +1,12 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- What a job returned: its queries, and each as a plan for the host, which is an open source and
 --- sink, and the function that runs a batch.
+local batchframe = require "moontide.batchframe"
 local config = require "moontide.config"
 local core = require "moontide._core"
 local dataframe = require "moontide.dataframe"
 local fault = require "moontide.fault"
+local json = require "moontide.json"
 local log = require "moontide.log"
 local object = require "moontide.object"
 local options = require "moontide.options"
@@ -18,10 +20,11 @@ local M = {}
 ---@class mt.Plan
 ---@field name string?
 ---@field source integer address of a struct mt_source, now the host's
----@field sink integer address of a struct mt_sink, now the host's
+---@field sink integer? address of a struct mt_sink, now the host's; nil: a foreachBatch
 ---@field trigger mt.Trigger
 ---@field checkpoint string?
 ---@field start_options string JSON
+---@field shape string JSON of what may not change unsaid between two starts
 ---@field time_zone string
 ---@field max_steps integer
 ---@field run fun(address: integer)
@@ -107,9 +110,47 @@ function M.is_whole(value)
 end
 
 local function expect_checkpoint(query, sink)
-  if query._temporary or writer.checkpoint(query) or not C.mt_sink_needs_checkpoint(sink) then return end
+  local needs = not sink or C.mt_sink_needs_checkpoint(sink)
+  if query._temporary or writer.checkpoint(query) or not needs then return end
   fault.raise(("%s needs a checkpoint, the folder where the query keeps its place; "
-    .. "add :option(\"checkpointLocation\", \"…\")"):format(query._format), query._at)
+    .. "add :option(\"checkpointLocation\", \"…\")"):format(sink and query._format or "foreachBatch"),
+    query._at)
+end
+
+-- A query's sink, the caller's, and what it points into; nil: its function writes.
+local function sink_of(query, schema)
+  local sink, keep
+  if query._foreach then
+    writer.expect_no_sink_options(query)
+  else
+    sink, keep = writer.make_sink(query, schema)
+  end
+  local ok, problem = pcall(expect_checkpoint, query, sink)
+  if ok then return sink, keep end
+  C.mt_sink_free(sink)
+  error(problem, 0)
+end
+
+-- By names of one case; the core looks for these four.
+local READS = { subscribe = "subscribe", subscribepattern = "subscribePattern", assign = "assign", path = "path" }
+
+local function option_map(list)
+  local map = {}
+  for _, option in ipairs(list) do
+    local name = option.name:lower()
+    map[READS[name] or name] = config.is_secret(option.value) and "***" or option.value
+  end
+  return map
+end
+
+-- What a restart or a reload compares with what the checkpoint began with.
+local function shape_of(query, sink, schema)
+  local source = query._frame._source
+  return json.encode {
+    sources = json.array { { name = source.name, format = source.format, options = option_map(source.options) } },
+    sink = sink and { identity = core.string(C.mt_sink_identity(sink)), columns = schema:ddl(),
+      partitionBy = json.array(query._partition_by) } or { identity = "foreachBatch" },
+  }
 end
 
 local function make(query)
@@ -118,21 +159,17 @@ local function make(query)
   local names = run.wanted(frame)
   local read = run.project(source, frame._source.schema, names)
   local stages, schema = run.bind(frame._steps, read)
-  local sink, keep = writer.make_sink(query, schema)
-  local ok, problem = pcall(expect_checkpoint, query, sink)
-  if not ok then
-    C.mt_sink_free(sink)
-    error(problem, 0)
-  end
+  local sink, keep = sink_of(query, schema)
   return {
     name = query._query_name,
     source = source, sink = sink,
     trigger = query._trigger,
     checkpoint = writer.checkpoint(query),
     start_options = frame._source.start_options,
+    shape = shape_of(query, sink, schema),
     time_zone = times.zone(),
     max_steps = #stages,
-    run = run.runner(stages, read),
+    run = run.runner(stages, read, query._foreach and batchframe.caller(query._foreach, schema)),
     keep = { keep, query, stages, schema, read },
     facts = { query = query, wanted = names, stages = stages, schema = schema },
   }
@@ -156,7 +193,7 @@ function M.plan(query)
   if plan.trigger.warning then log.warn(plan.trigger.warning) end
   if query._config then plan.run = configured(plan.run, query._config) end
   plan.source = core.address(core.gc(plan.source, nil))
-  plan.sink = core.address(plan.sink)
+  plan.sink = plan.sink and core.address(plan.sink)
   return plan
 end
 

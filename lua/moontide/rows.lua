@@ -28,7 +28,7 @@ local M = {}
 
 ---@class mt.View
 ---@field row mt.Row the proxy that is every row in turn
----@field cursor ffi.cdata* cursor.i is the row
+---@field cursor ffi.cdata* cursor.i is the row; n (rows) and turn are those of batchviews.lua
 ---@field names string what the code of turns uses, for a chunk's head
 ---@field values any[] what they are, without holes
 ---@field turn string code that makes P the row of this turn
@@ -43,9 +43,8 @@ local M = {}
 
 -- ---- what can be asked of a row: fields, table, text
 
--- Keys of a row's metatable: the fields it shows; that all turns have this proxy, and then the metatable
--- of such a row with changes. BASE, in that metatable: what mt.with changes.
-local SHOWN, REUSED, WITH, BASE = {}, {}, {}, {}
+-- Keys of a row's metatable: the fields it shows; that all turns have this proxy.
+local SHOWN, REUSED = {}, {}
 
 local function meta_of(v)
   local meta = type(v) == "table" and getmetatable(v)
@@ -58,11 +57,14 @@ function M.is_row(v)
   return meta ~= nil and rawget(meta, SHOWN) ~= nil
 end
 
+-- Rows with changes (mt.with): their metatable -> what they change; that of a proxy of all turns is
+-- made once.
+local changed, with_meta = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
+
 --- What mt.with changes in this value: a row, or a STRUCT; nil when it made none.
 function M.changes(v)
-  local meta = meta_of(v)
-  local row = meta and rawget(meta, BASE)
-  return row
+  local meta = getmetatable(v)
+  return meta and changed[meta]
 end
 
 --- The fields of a row, or of one with changes; nil for anything else.
@@ -72,7 +74,7 @@ function M.fields_of(row)
   if not meta then return nil end
   local own = rawget(meta, SHOWN)
   if own then return own end
-  local base = rawget(meta, BASE)
+  local base = changed[meta]
   local shape = base and value.shape_of(base)
   return shape and shape.field.children or base and M.fields_of(base)
 end
@@ -97,11 +99,11 @@ end
 ---@param changes table<string, any> becomes the result; mt.null makes a column null
 ---@return table
 function M.with(row, changes)
-  local own = getmetatable(row)
-  local meta = own and rawget(own, WITH)
+  local meta = with_meta[row]
   if not meta then
-    meta = { __index = row, __tostring = row_text, [BASE] = row }
-    if own and rawget(own, REUSED) then own[WITH] = meta end
+    meta = { __index = row, __tostring = row_text }
+    changed[meta] = row
+    if rawget(meta_of(row) or {}, REUSED) then with_meta[row] = meta end
   end
   setmetatable(changes, meta)
   return changes
@@ -163,7 +165,7 @@ local function number_fields(fields, into, parent)
 end
 
 local function cursor_type(slots)
-  local parts = { "struct { int32_t i; int32_t n;" }
+  local parts = { "struct { int32_t i, n, turn;" }
   for _, slot in ipairs(slots) do
     local type_, n = slot.field.type, slot.number
     if POINTERS[type_] then parts[#parts + 1] = ("%s c%d;"):format(POINTERS[type_], n) end

@@ -2,6 +2,7 @@
 --- A frame made ready to run: which columns its source reads, and all its steps over one batch.
 local core = require "moontide._core"
 local log = require "moontide.log"
+local now = require "moontide.now"
 local ops = require "moontide.ops"
 local schemas = require "moontide.schema"
 local C = core.C
@@ -57,8 +58,7 @@ end
 local function note(run, i, came, went, count)
   local slot = run.steps[i]
   slot["in"], slot.out = came, went
-  slot.filtered, slot.malformed, slot.nulled, slot.made = count.filtered, count.malformed, count.nulled,
-    count.made or 0
+  slot.filtered, slot.malformed, slot.nulled, slot.made = count.filtered, count.malformed, count.nulled, 0
 end
 
 local function all_stages(run, stages, batch)
@@ -75,22 +75,30 @@ local function all_stages(run, stages, batch)
   return batch
 end
 
---- The function of a plan: takes the address of a struct mt_run, fills its output and its steps.
+--- The function of a plan: takes the address of a struct mt_run, fills its steps and its output, or
+--- hands the result to the function of a foreachBatch.
 ---@param stages table what bind made
 ---@param schema mt.Schema of the source's rows
+---@param call fun(run: ffi.cdata*, batch: ffi.cdata*)? the function of a foreachBatch; takes the batch
 ---@return fun(address: integer)
-function M.runner(stages, schema)
+function M.runner(stages, schema, call)
   local all = ops.all(schema)
+  local function whole(run)
+    local batch = all_stages(run, stages, ops.select(run.inputs, all, schema))
+    run.n_steps = #stages
+    if call then return call(run, batch) end
+    run.output = batch
+    core.gc(batch, nil) -- moved
+  end
   return function(address)
     local run = core.at("struct mt_run *", address)
     math.randomseed(tonumber(run.seed))
     log.batch_begins()
-    local ok, batch = pcall(all_stages, run, stages, ops.select(run.inputs, all, schema))
+    now.batch_begins(tonumber(run.time_us))
+    local ok, problem = pcall(whole, run)
+    now.batch_ends()
     log.batch_ends()
-    if not ok then error(batch, 0) end
-    run.n_steps = #stages
-    run.output = batch
-    core.gc(batch, nil) -- moved
+    if not ok then error(problem, 0) end
   end
 end
 

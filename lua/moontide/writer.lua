@@ -1,25 +1,20 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- The writer of a stream: what a job returns. Every call gives a fresh one.
 local core = require "moontide._core"
+local destination = require "moontide.destination"
 local fault = require "moontide.fault"
 local object = require "moontide.object"
 local options = require "moontide.options"
-local paths = require "moontide.paths"
 local suggest = require "moontide.suggest"
 local C = core.C
 
 local M = {}
 
----@class mt.DataStreamWriter
----@field package _frame mt.DataFrame
----@field package _format string
----@field package _options mt.Option[]
+---@class mt.DataStreamWriter: mt.Destination
 ---@field package _trigger mt.Trigger
 ---@field package _query_name string?
----@field package _partition_by string[]
----@field package _name string?
----@field package _at mt.At where :format, else .writeStream stands
----@field package _flawed boolean?
+---@field package _foreach function? of foreachBatch: it says itself where rows go
+---@field package _given table<string, boolean> methods that name a sink, as far as called
 local Writer = {}
 
 ---@class mt.Trigger
@@ -32,53 +27,70 @@ local Writer = {}
 ---@param frame mt.DataFrame
 ---@return mt.DataStreamWriter
 function M.of(frame)
-  return object.new(Writer, {
-    _frame = frame, _format = "parquet", _options = {}, _partition_by = {},
-    _trigger = { kind = "default", interval_ms = 0, text = "at once" },
-    _at = fault.here(), _flawed = frame._flawed,
-  })
+  local state = destination.state(frame)
+  state._trigger, state._given = { kind = "default", interval_ms = 0, text = "at once" }, {}
+  return object.new(Writer, state)
 end
 
---- Where the rows go: parquet (the default), console, memory, noop.
----@param name string
----@return mt.DataStreamWriter
-function Writer:format(name)
-  fault.expect("format", name, "string")
-  return object.with(self, { _format = name:lower(), _at = fault.here() })
+-- ---- one sink that is declared, or a function
+
+local function clash(name, at)
+  fault.raise(("foreachBatch says itself where rows go: leave :%s away and write batch.write:%s … inside the "
+    .. "function"):format(name, name), at)
 end
 
--- The sink itself knows which paths it takes.
-local function expect_local(name, value)
-  if name:lower() ~= "checkpointlocation" or not value:find "^%a[%w+.-]*://" or value:find "^[fF]ile:" then
-    return
+-- A method that says something of the declared sink.
+local function of_a_sink(name)
+  Writer[name] = function(self, ...)
+    if self._foreach then clash(name) end
+    local changed, given = destination.class[name](self, ...), { [name] = true }
+    for one in pairs(self._given) do given[one] = true end
+    return object.with(changed, { _given = given })
   end
-  fault.raise(("checkpointLocation is a folder on a local disk, not %s: a batch is committed by a write "
-    .. "that is durable at once and by one process alone"):format(value))
+end
+for _, name in ipairs { "format", "partitionBy", "name" } do of_a_sink(name) end
+
+--- Hands each batch to a function, which writes it wherever it wants, exactly once to each sink
+--- that can.
+---@param fn fun(batch: mt.Batch, id: integer, state: mt.State)
+---@return mt.DataStreamWriter
+function Writer:foreachBatch(fn)
+  if type(fn) ~= "function" then
+    fault.raise(("foreachBatch takes a function of the batch, its id and the state, not %s"):format(
+      fn == nil and "nil" or "a " .. type(fn)))
+  end
+  if self._foreach then fault.raise "foreachBatch is given twice; one function may write to several sinks" end
+  local given = next(self._given)
+  if given then clash(given) end
+  return object.with(self, { _foreach = fn, _at = fault.here() })
 end
 
-local PATHS = { path = true, checkpointlocation = true }
+--- Refuses options of a foreachBatch that belong to the sinks inside it.
+---@param self mt.DataStreamWriter
+function M.expect_no_sink_options(self)
+  for _, option in ipairs(options.without(self._options, "checkpointLocation")) do
+    fault.raise(("option %q is one of a sink; beside foreachBatch there is checkpointLocation alone, the others "
+      .. "stand at batch.write inside the function"):format(option.name), option.at)
+  end
+end
+
+local function expect_local(path)
+  if not path:find "^%a[%w+.-]*://" or path:find "^[fF]ile:" then return end
+  fault.raise(("checkpointLocation is a folder on a local disk, not %s: a batch is committed by a write "
+    .. "that is durable at once and by one process alone"):format(path))
+end
 
 --- Sets an option of the sink, or checkpointLocation.
 ---@param name string in any case
 ---@param value string|number|boolean
 ---@return mt.DataStreamWriter
 function Writer:option(name, value)
-  if type(name) == "string" and PATHS[name:lower()] and type(value) == "string" then
-    if value == "" then fault.raise(("option %q is empty"):format(name)) end
-    expect_local(name, value)
-    value = paths.absolute(value)
+  if type(name) ~= "string" or name:lower() ~= "checkpointlocation" then
+    return destination.class.option(self, name, value)
   end
-  return object.with(self, { _options = options.add(self._options, name, value) })
-end
-
---- Sets several options.
----@param map table<string, string|number|boolean>
----@return mt.DataStreamWriter
-function Writer:options(map)
-  fault.expect("options", map, "table")
-  for name in pairs(map) do fault.expect("the name of an option", name, "string") end
-  for _, name in ipairs(suggest.keys(map)) do self = self:option(name, map[name]) end
-  return self
+  if type(value) == "string" then expect_local(value) end
+  local path = destination.path('option "checkpointLocation"', value)
+  return object.with(self, { _options = options.add(self._options, name, path) })
 end
 
 --- What of the result is written. "append" is the one there is.
@@ -162,32 +174,6 @@ function Writer:queryName(name)
   return object.with(self, { _query_name = name })
 end
 
---- The sink's name: how it knows its batches after its options changed.
----@param name string
----@return mt.DataStreamWriter
-function Writer:name(name)
-  options.expect_name("name", name)
-  return object.with(self, { _name = name })
-end
-
---- Folders of files by the values of these columns: column=value/.
----@param ... string|string[]
----@return mt.DataStreamWriter
-function Writer:partitionBy(...)
-  local names = select("#", ...) == 1 and type(...) == "table" and (...) or { ... }
-  local seen = {}
-  for _, name in ipairs(names) do
-    fault.expect("partitionBy", name, "string")
-    local schema = self._frame._schema
-    local field, cure = true, nil
-    if schema then field, cure = schema:find(name) end
-    if not field then fault.raise(("partitionBy: there is no column %q%s"):format(name, cure)) end
-    if seen[name] then fault.raise(("partitionBy: %q is named twice"):format(name)) end
-    seen[name] = true
-  end
-  return object.with(self, { _partition_by = names })
-end
-
 --- Starts a query, where scripts drive their queries themselves; nil: a job file returns it.
 ---@type (fun(writer: mt.DataStreamWriter): mt.StreamingQuery)?
 M.starter = nil
@@ -214,16 +200,11 @@ end
 
 -- The sink, owned by the caller, and what it may point into; nil: the core failed.
 local function make(self, list, schema)
-  local settings = core.new "struct mt_sink_settings"
-  local given, keep = core.pairs(options.without(list, "checkpointLocation"))
-  local columns = {}
-  for i, name in ipairs(self._partition_by) do columns[i] = { name = name } end
-  local partition_by, keep_too = core.pairs(columns)
-  settings.format, settings.name, settings.query_name = self._format, self._name, self._query_name
-  settings.options, settings.partition_by = given, partition_by
+  local settings, keep = destination.settings(self, options.without(list, "checkpointLocation"))
+  settings.query_name = self._query_name
   local out = core.new "struct mt_sink *[1]"
   if C.mt_sink_new(settings, schema.c, out, core.err) ~= 0 then return nil end
-  return out[0], { keep, keep_too, self, schema, settings }
+  return out[0], { keep, schema }
 end
 
 --- The mistakes of a writer that only the whole of it shows, at the job's lines; and its sink.
@@ -252,9 +233,10 @@ end
 
 object.seal(Writer, {
   name = "DataStreamWriter",
+  parent = destination.class,
   callable = true,
   newindex = "; set options with :option(name, value)",
-  later = object.later "foreach foreachBatch clusterBy insertInto save saveAsTable",
+  later = object.later "foreach clusterBy insertInto save saveAsTable",
 })
 M.class = Writer
 
