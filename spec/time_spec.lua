@@ -98,4 +98,14 @@ describe("the session's time zone", function()
     assert.equal("UTC", plan.time_zone)
     support.free(plan)
   end)
+
+  it("is what scripts and the shell are given too", function()
+    local config = require "moontide.config"
+    config.begin { timeZone = "Asia/Tokyo" }
+    config.use_time_zone()
+    assert.equal("09:00", mt.fmt(0, "HH:mm"))
+    config.begin {}
+    config.use_time_zone()
+    assert.equal("00:00", mt.fmt(0, "HH:mm"))
+  end)
 end)

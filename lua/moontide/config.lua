@@ -94,6 +94,14 @@ function M.peek(name)
   return (find(name))
 end
 
+--- Makes the session's time zone the one that is given: --set timeZone=… or MOONTIDE_TIMEZONE.
+function M.use_time_zone()
+  local zone = M.peek "timeZone" or "UTC"
+  if value.use_zone(zone) then return end
+  error(fault.new("JOB", "FATAL", ("timeZone %q is no time zone; it takes a region such as Europe/Paris, "
+    .. "UTC, or an offset such as +02:00"):format(zone)), 0)
+end
+
 local WORDS = { ["true"] = true, yes = true, on = true, ["1"] = true,
   ["false"] = false, no = false, off = false, ["0"] = false }
 

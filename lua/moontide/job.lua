@@ -44,7 +44,7 @@ local function not_a_row(name, v)
   end
 end
 
--- No tail calls: see value.lua.
+-- No tail calls: see exact.lua.
 local function safe_pairs(t)
   not_a_row("pairs", t)
   local step, state, from = raw.pairs(t)
@@ -149,11 +149,7 @@ local function begin(file, how)
   for name in raw.pairs(package.loaded) do job.before[name] = true end
   if package.loaders[1] ~= searcher then table.insert(package.loaders, 1, searcher) end
   rawset(mt, "file", M.file)
-  local zone = config.peek "timeZone" or "UTC"
-  if not value.use_zone(zone) then
-    error(fault.new("JOB", "FATAL", ("timeZone %q is no time zone; it takes a region such as Europe/Paris, "
-      .. "UTC, or an offset such as +02:00"):format(zone)), 0)
-  end
+  config.use_time_zone()
   if not bundle or bundle.main:sub(1, 1) == "/" or job.folder == "." then return bundle and bundle.main or file end
   return job.folder .. "/" .. bundle.main
 end

@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- What `moontide lua`, the shell and specs have beyond a job file: queries that start, mt.job,
 --- mt.table, mt.awaitAny.
+local config = require "moontide.config"
 local dataframe = require "moontide.dataframe"
 local fault = require "moontide.fault"
 local handle = require "moontide.handle"
@@ -29,6 +30,7 @@ end
 ---@param file string? the script that runs, or nil
 function M.begin(file)
   main = file and { name = file, text = paths.read(file) or "" }
+  config.use_time_zone()
   writer.starter = function(query) return handle.start(query, bundle_of(query)) end
   rawset(mt, "job", M.job)
   rawset(mt, "table", memtable.of)
