@@ -74,8 +74,9 @@ static void push_sinks(lua_State *L, const struct mt_run_answer *answer)
     }
 }
 
-/* run{file=, set=, once=, json=, terminal=, finish_with_new_script=, accept_replay=, interval_ms=,
- * max_batches=, max_rows=, max_ms=} -> {code=, error=, rows=, sinks={{format=, path=}}} */
+/* run{file=, set=, once=, json=, terminal=, no_reload=, finish_with_new_script=, accept_replay=,
+ * interval_ms=, max_batches=, max_rows=, max_ms=} -> {code=, error=, rows=, sinks={{format=,
+ * path=}}} */
 static int host_run(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -84,6 +85,7 @@ static int host_run(lua_State *L)
         .once = flag_field(L, "once"),
         .json = flag_field(L, "json"),
         .terminal = flag_field(L, "terminal"),
+        .no_reload = flag_field(L, "no_reload"),
         .finish_with_new_script = flag_field(L, "finish_with_new_script"),
         .accept_replay = number_field(L, "accept_replay", -1),
         .interval_ms = number_field(L, "interval_ms", -1),

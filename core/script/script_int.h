@@ -86,12 +86,22 @@ struct mt_script_job;
 enum mt_status mt_script_job_open(const char *file, int64_t place, const struct mt_pairs *set,
                                   struct mt_watch *watch, struct mt_script_job **out,
                                   struct mt_error *err) MT_NODISCARD;
+/* Loads the same query from the files as they are now. *out is NULL where they say what they said.
+ * A failure may be that the file has other queries. */
+enum mt_status mt_script_job_again(struct mt_script_job *before, struct mt_script_job **out,
+                                   struct mt_error *err) MT_NODISCARD;
+/* Whether a file that it was loaded from was written since the last time this was asked; with
+ * folders: or something in their folders was. */
+bool mt_script_job_changed(struct mt_script_job *job, bool folders);
+/* "job.lua, lib/x.lua (new)": of a job that was loaded again. */
+const char *mt_script_job_changes(const struct mt_script_job *job);
 /* After mt_query_close. NULL is fine. */
 void mt_script_job_close(struct mt_script_job *job);
 /* As mt_plan_settings, and the job itself. */
 void mt_script_job_settings(struct mt_script_job *job, struct mt_query_settings *settings);
 /* Source rows the script was given, replays included. */
 int64_t mt_script_job_rows(const struct mt_script_job *job);
+void mt_script_job_set_rows(struct mt_script_job *job, int64_t rows);
 /* How many queries the file has. */
 int64_t mt_script_job_queries(const struct mt_script_job *job);
 

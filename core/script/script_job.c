@@ -17,12 +17,24 @@
  * its own, which are never opened and go when it goes. */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "script/script_int.h"
+
+#define RECENT_MS 2000 /* a file this young when it was loaded may have changed since unseen */
 
 struct state {
     lua_State *L;
     struct mt_plan plan;
+};
+
+/* A file of the job, or a folder with such a file, as it was when it was last looked at. */
+struct stamp {
+    char *path;
+    bool folder;
+    struct timespec changed; /* 0: never looked at */
+    off_t size;
+    ino_t inode;
 };
 
 struct mt_script_job {
@@ -32,7 +44,10 @@ struct mt_script_job {
     struct state first, fresh; /* fresh.L: NULL until the first reset */
     int64_t rows;
     int64_t n_queries;
-    char *identity;
+    char *identity, *queries, *changes;
+    struct stamp *stamps;
+    size_t n_stamps;
+    bool young; /* a file was new when it was loaded: load it once more to be sure */
     char *bundle, bundle_hash[65];
 };
 
@@ -41,8 +56,9 @@ struct mt_script_job {
 struct loading {
     struct mt_script_job *job;
     struct state *state;
-    int64_t place;      /* of the query, or 0: by the job's identity */
-    const char *bundle; /* to load in place of the file, or NULL */
+    int64_t place;                      /* of the query, or 0: by the job's identity */
+    const char *bundle;                 /* to load in place of the file, or NULL */
+    const struct mt_script_job *before; /* that is to go on as this one, or NULL */
 };
 
 static void set_text(lua_State *L, const char *key, const char *text)
@@ -60,6 +76,27 @@ static void push_how(lua_State *L, const struct loading *loading)
         set_text(L, set->items[i].key, set->items[i].value);
     lua_setfield(L, -2, "set");
     set_text(L, "bundle", loading->bundle);
+    set_text(L, "queries", loading->before ? loading->before->queries : NULL);
+    set_text(L, "before", loading->before ? loading->before->bundle : NULL);
+}
+
+static void add_stamp(struct mt_script_job *job, const char *path, size_t len, bool folder)
+{
+    job->stamps = mt_realloc(job->stamps, (job->n_stamps + 1) * sizeof *job->stamps);
+    job->stamps[job->n_stamps++] = (struct stamp){.path = mt_strndup(path, len), .folder = folder};
+}
+
+/* files: a line each */
+static void add_stamps(struct mt_script_job *job, const char *files)
+{
+    while (*files) {
+        size_t len = strcspn(files, "\n"), folder = len;
+        while (folder > 0 && files[folder - 1] != '/')
+            folder--;
+        add_stamp(job, files, len, false);
+        add_stamp(job, folder ? files : ".", folder ? folder : 1, true);
+        files += len + (files[len] == '\n');
+    }
 }
 
 /* What the job consists of; of the first state alone. */
@@ -68,7 +105,13 @@ static void read_facts(lua_State *L, int table, struct mt_script_job *job)
     lua_getfield(L, table, "n");
     job->n_queries = (int64_t)luaL_checknumber(L, -1);
     lua_pop(L, 1);
-    job->identity = mt_lua_text(L, table, "identity");
+    if (!job->identity)
+        job->identity = mt_lua_text(L, table, "identity");
+    job->queries = mt_lua_text(L, table, "queries");
+    job->changes = mt_lua_text(L, table, "changes");
+    lua_getfield(L, table, "files");
+    add_stamps(job, luaL_checkstring(L, -1));
+    lua_pop(L, 1);
     job->bundle = mt_lua_text(L, table, "bundle");
 }
 
@@ -167,20 +210,81 @@ static enum mt_status job_replay(void *self, const char *bundle, size_t len, str
 
 /* ---- for the query's thread */
 
-enum mt_status mt_script_job_open(const char *file, int64_t place, const struct mt_pairs *set,
-                                  struct mt_watch *watch, struct mt_script_job **out,
-                                  struct mt_error *err)
+/* Whether a file is another than it was; remembers how it is. A file that is not there is being
+ * replaced. since_ms: a first look takes what is younger for another. */
+static bool look_again(struct stamp *stamp, int64_t since_ms)
+{
+    struct stat now;
+    if (stat(stamp->path, &now) != 0)
+        return false;
+    bool first = stamp->changed.tv_sec == 0;
+    bool other = first ? now.st_mtim.tv_sec * 1000LL > since_ms
+                       : now.st_mtim.tv_sec != stamp->changed.tv_sec ||
+                             now.st_mtim.tv_nsec != stamp->changed.tv_nsec ||
+                             now.st_size != stamp->size || now.st_ino != stamp->inode;
+    stamp->changed = now.st_mtim;
+    stamp->size = now.st_size;
+    stamp->inode = now.st_ino;
+    return other;
+}
+
+static bool look_at_all(struct mt_script_job *job, bool folders, int64_t since_ms)
+{
+    bool other = false;
+    for (size_t i = 0; i < job->n_stamps; i++)
+        if (look_again(&job->stamps[i], since_ms) && (folders || !job->stamps[i].folder))
+            other = true;
+    return other;
+}
+
+bool mt_script_job_changed(struct mt_script_job *job, bool folders)
+{
+    bool changed = look_at_all(job, folders, INT64_MAX) || job->young;
+    job->young = false;
+    return changed;
+}
+
+/* Opens what `given` says; it has all of it, but the strings of its own. */
+static enum mt_status open_job(const struct mt_script_job *given, struct loading loading,
+                               struct mt_script_job **out, struct mt_error *err)
 {
     struct mt_script_job *job = mt_alloc(sizeof *job);
-    *job = (struct mt_script_job){.file = file, .set = set, .watch = watch};
-    enum mt_status status =
-        open_state(&(struct loading){.job = job, .state = &job->first, .place = place}, err);
+    int64_t now_ms = mt_clock_ms();
+    *job = *given;
+    loading.job = job;
+    loading.state = &job->first;
+    enum mt_status status = open_state(&loading, err);
     if (status != MT_OK) {
         mt_script_job_close(job);
         return status;
     }
     mt_sha256_hex(job->bundle, strlen(job->bundle), job->bundle_hash);
+    job->young = look_at_all(job, false, now_ms - RECENT_MS);
     *out = job;
+    return MT_OK;
+}
+
+enum mt_status mt_script_job_open(const char *file, int64_t place, const struct mt_pairs *set,
+                                  struct mt_watch *watch, struct mt_script_job **out,
+                                  struct mt_error *err)
+{
+    struct mt_script_job given = {.file = file, .set = set, .watch = watch};
+    return open_job(&given, (struct loading){.place = place}, out, err);
+}
+
+enum mt_status mt_script_job_again(struct mt_script_job *before, struct mt_script_job **out,
+                                   struct mt_error *err)
+{
+    struct mt_script_job given = {.file = before->file,
+                                  .set = before->set,
+                                  .watch = before->watch,
+                                  .identity = mt_strdup(before->identity)};
+    *out = NULL;
+    enum mt_status status = open_job(&given, (struct loading){.before = before}, out, err);
+    if (status != MT_OK || strcmp((*out)->bundle_hash, before->bundle_hash) != 0)
+        return status;
+    mt_script_job_close(*out);
+    *out = NULL;
     return MT_OK;
 }
 
@@ -190,7 +294,12 @@ void mt_script_job_close(struct mt_script_job *job)
         return;
     close_state(&job->fresh);
     close_state(&job->first);
+    for (size_t i = 0; i < job->n_stamps; i++)
+        free(job->stamps[i].path);
+    free(job->stamps);
     free(job->identity);
+    free(job->queries);
+    free(job->changes);
     free(job->bundle);
     free(job);
 }
@@ -212,4 +321,14 @@ int64_t mt_script_job_rows(const struct mt_script_job *job)
 int64_t mt_script_job_queries(const struct mt_script_job *job)
 {
     return job->n_queries;
+}
+
+void mt_script_job_set_rows(struct mt_script_job *job, int64_t rows)
+{
+    job->rows = rows;
+}
+
+const char *mt_script_job_changes(const struct mt_script_job *job)
+{
+    return job->changes;
 }

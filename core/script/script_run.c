@@ -4,7 +4,7 @@
  * on this one.
  *
  *   main thread                      a query's thread
- *   signals ──── stop ─────────────► load, open, { step, sleep }, close
+ *   signals ──── stop, load again ─► load, open, { reload, step, sleep }, close
  *   stdout  ◄─── outbox ──────────── progress lines, "waiting for …"
  *   once a second: watch ◄────────── in and out of the script
  *
@@ -111,11 +111,29 @@ static void write_some(struct screen *screen, struct mt_running *running)
     }
 }
 
+static void ask_for_reload(struct mt_running *running)
+{
+    if (running->request->no_reload) {
+        mt_log(MT_WARN, "SIGHUP: nothing is loaded again under --no-reload");
+        return;
+    }
+    pthread_mutex_lock(&running->mutex);
+    for (int64_t i = 0; i < running->n_workers; i++) {
+        running->workers[i]->asked = true;
+        eventfd_write(running->workers[i]->wake_fd, 1);
+    }
+    pthread_mutex_unlock(&running->mutex);
+}
+
 static void on_signal(struct mt_running *running, int signal_fd)
 {
     struct signalfd_siginfo info;
     if (read(signal_fd, &info, sizeof info) != sizeof info)
         return;
+    if (info.ssi_signo == SIGHUP) {
+        ask_for_reload(running);
+        return;
+    }
     const char *name = info.ssi_signo == SIGINT ? "interrupted" : "asked to end";
     pthread_mutex_lock(&running->mutex);
     bool again = running->stopping;
@@ -211,6 +229,7 @@ void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *a
     sigemptyset(&ours);
     sigaddset(&ours, SIGINT);
     sigaddset(&ours, SIGTERM);
+    sigaddset(&ours, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &ours, &before); /* every later thread inherits it */
     signal(SIGPIPE, SIG_IGN);
     claim_output(&running);

@@ -13,6 +13,7 @@ struct mt_run_request {
     bool once;                   /* availableNow, whatever the file says */
     bool json;                   /* progress as JSON lines */
     bool terminal;               /* standard output is one: show what is being waited for */
+    bool no_reload;              /* the job stays as it is when its files change */
     bool finish_with_new_script; /* the user's word, as in struct mt_query_settings */
     int64_t accept_replay;       /* likewise; -1 */
     int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
@@ -48,8 +49,18 @@ struct mt_worker {
     struct mt_watch watch;
     int wake_fd;            /* eventfd: ends a sleep */
     char *label;            /* its name, or "query 2" */
+    bool named;             /* it is its name */
     struct mt_query *query; /* under the mutex: others stop it */
+    bool asked;             /* under the mutex: to load the job again */
     char waiting[256];      /* under the mutex: what it waits for; "": it is at work, or ended */
+
+    /* of script_reload.c */
+    struct mt_script_job *next; /* loaded, and not taken over yet; or NULL */
+    struct mt_query_settings next_settings;
+    int64_t look_ms; /* by the monotonic clock: when to look at the files again */
+    bool resting;    /* they changed: load them when they do not any more */
+    bool failed;     /* to load them */
+    char *complaint; /* the last one, or NULL */
 };
 
 struct mt_running {
@@ -68,7 +79,20 @@ struct mt_running {
 /* Every query finishes its batch, and starts no other. Any thread. */
 void mt_run_stop(struct mt_running *running);
 
+/* ---- script_reload.c */
+
+/* Between two steps: looks after the job's files. OK: another text has taken over. RETRY: nothing
+ * has changed for the query. FATAL: it is over. */
+enum mt_status mt_worker_reload(struct mt_worker *worker, struct mt_error *err) MT_NODISCARD;
+/* What was loaded and not taken over goes. */
+void mt_worker_forget_next(struct mt_worker *worker);
+
 /* ---- script_worker.c */
+
+/* What its lines of the log carry; NULL for the only query, when it has no name. */
+const char *mt_worker_name(const struct mt_worker *worker);
+/* What the command line says, into the settings of a query. */
+void mt_worker_apply(struct mt_worker *worker, struct mt_query_settings *settings);
 
 /* The thread of a run (void *: struct mt_running): loads the job, runs its queries to their end,
  * and finishes the outbox. */

@@ -17,10 +17,17 @@
 #include "sink/sink.h"
 
 #define ERASE "\033[K" /* a terminal's line, from the cursor on */
+#define LONG_US 60000000
+enum { SLEEP_MS = 1000 };
 
 static bool is_one_of_several(const struct mt_worker *worker)
 {
     return worker->running->n_workers > 1;
+}
+
+const char *mt_worker_name(const struct mt_worker *worker)
+{
+    return worker->named || is_one_of_several(worker) ? worker->label : NULL;
 }
 
 /* ---- what is shown */
@@ -101,14 +108,31 @@ static void set_query(struct mt_worker *worker, struct mt_query *query)
     pthread_mutex_unlock(&worker->running->mutex);
 }
 
-static void sleep_until(struct mt_worker *worker, int64_t at_ms)
+/* Whether something came before at_ms; looks up once a second. */
+static bool sleep_some(struct mt_worker *worker, int64_t at_ms)
 {
     struct pollfd fds[] = {{.fd = worker->wake_fd, .events = POLLIN},
                            {.fd = mt_query_wake_fd(worker->query), .events = POLLIN}};
     int64_t ms = at_ms - mt_clock_ms();
-    poll(fds, 2, ms < 0 ? 0 : ms < 60000 ? (int)ms : 60000); /* the wall clock may be set back */
+    int n = poll(fds, 2, ms < 0 ? 0 : ms < SLEEP_MS ? (int)ms : SLEEP_MS);
     eventfd_t count;
     eventfd_read(worker->wake_fd, &count);
+    return n > 0;
+}
+
+/* Until then, until something comes, or until another script takes over, which may have something
+ * to do at once. */
+static enum mt_status sleep_until(struct mt_worker *worker, int64_t at_ms, struct mt_error *err)
+{
+    int64_t began_us = mt_clock_mono_us();
+    while (!sleep_some(worker, at_ms) && mt_clock_ms() < at_ms) {
+        enum mt_status status = mt_worker_reload(worker, err);
+        if (status != MT_RETRY)
+            return status;
+        if (mt_clock_mono_us() - began_us > LONG_US)
+            break; /* the wall clock may have been set back */
+    }
+    return MT_OK;
 }
 
 static enum mt_status step_to_the_end(struct mt_worker *worker, struct mt_error *err)
@@ -116,12 +140,14 @@ static enum mt_status step_to_the_end(struct mt_worker *worker, struct mt_error 
     for (;;) {
         enum mt_turn turn;
         int64_t at_ms = 0;
+        if (mt_worker_reload(worker, err) == MT_FATAL)
+            return MT_FATAL;
         enum mt_status status = mt_query_step(worker->query, mt_clock_ms(), &turn, &at_ms, err);
         if (status != MT_OK || turn == MT_TURN_ENDED)
             return status;
         set_waiting(worker, turn == MT_TURN_WAIT ? mt_query_status(worker->query) : "");
-        if (turn == MT_TURN_WAIT)
-            sleep_until(worker, at_ms);
+        if (turn == MT_TURN_WAIT && sleep_until(worker, at_ms, err) != MT_OK)
+            return MT_FATAL;
     }
 }
 
@@ -136,6 +162,7 @@ static enum mt_status run_query(struct mt_worker *worker, struct mt_error *err)
     set_query(worker, NULL);
     set_waiting(worker, "");
     mt_query_close(query);
+    mt_worker_forget_next(worker);
     return status;
 }
 
@@ -148,7 +175,7 @@ static enum mt_status run_settings(struct mt_worker *worker, struct mt_error *er
         mt_settings_drop(&worker->settings);
         return MT_FATAL;
     }
-    mt_log_context(worker->settings.name, -1);
+    mt_log_context(mt_worker_name(worker), -1);
     mt_log(MT_WARN, "no checkpointLocation: using a temporary one, the next start begins anew");
     worker->settings.checkpoint = temporary;
     worker->settings.temporary = true;
@@ -207,10 +234,9 @@ static struct mt_worker *add_worker(struct mt_running *running, struct mt_error 
     return NULL;
 }
 
-static void apply_request(struct mt_worker *worker)
+void mt_worker_apply(struct mt_worker *worker, struct mt_query_settings *settings)
 {
     const struct mt_run_request *request = worker->running->request;
-    struct mt_query_settings *settings = &worker->settings;
     if (request->once)
         settings->trigger.kind = MT_TRIGGER_AVAILABLE_NOW;
     else if (request->interval_ms >= 0)
@@ -240,9 +266,10 @@ static enum mt_status load_worker(struct mt_worker *worker, int64_t place, struc
     if (status != MT_OK)
         return status;
     mt_script_job_settings(worker->job, &worker->settings);
-    worker->label = worker->settings.name ? mt_strdup(worker->settings.name)
-                                          : mt_format("query %lld", (long long)place);
-    apply_request(worker);
+    worker->named = worker->settings.name != NULL;
+    worker->label = worker->named ? mt_strdup(worker->settings.name)
+                                  : mt_format("query %lld", (long long)place);
+    mt_worker_apply(worker, &worker->settings);
     if (worker->settings.sink)
         tell_sink(worker->running->answer, worker->settings.sink);
     return MT_OK;

@@ -64,14 +64,16 @@ local function add_run(parser)
       "Runs a job until its trigger says that it is over, it fails, or it is stopped.\n"
         .. "SIGINT and SIGTERM finish the batch under way and stop; a second one ends the process\n"
         .. "at once, and the next start recovers. Where a job returns several queries, each has a\n"
-        .. "thread; when one fails the others stop after their batch. Standard output is results and\n"
-        .. "progress only.")
+        .. "thread; when one fails the others stop after their batch. When the job file or a module\n"
+        .. "of it is edited, or on SIGHUP, it is loaded again and takes over between two batches, if a\n"
+        .. "restart would go on with it. Standard output is results and progress only.")
   add_job(run)
   add_set(run)
   run:flag("--once", "Take what is there now, within the job's limits, then end (availableNow).")
   run:option("--max-batches", "Stop each query after this many batches."):argname "<n>":convert(positive)
   run:epilog("Examples:\n   moontide run job.lua --set brokers=kafka:9092\n"
     .. "   moontide run job.lua --once --json >progress.jsonl")
+  run:flag("--no-reload", "Keep to the job as it was loaded when its files change, or on SIGHUP.")
   run:flag("--finish-with-new-script")
     :description "Once: finish a batch that some sinks hold a part of with the script as it is now."
   run:option("--accept-replay")
@@ -212,6 +214,7 @@ function commands.run(args)
     set = values_of(args.set),
     once = args.once,
     max_batches = args.max_batches,
+    no_reload = args.no_reload,
     finish_with_new_script = args.finish_with_new_script,
     accept_replay = args.accept_replay,
     json = args.json,
@@ -267,7 +270,7 @@ function commands.options()
   return 0
 end
 
---- Lua specs, on busted inside this program where that is installed: `moontide spec FILE…`.
+--- Lua specs, on busted inside this program: `moontide spec FILE…`. Not for users.
 local function spec(argv)
   arg = { [0] = "spec", unpack(argv, 2) } -- luacheck: globals arg
   require("moontide.live").begin() -- once: busted loads modules anew for each file, and C types stay declared

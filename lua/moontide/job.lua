@@ -334,15 +334,36 @@ local function place_of(identities, which)
   error(fault.new("JOB", "FATAL", ("%s: the file has no %s"):format(job.file, which)), 0)
 end
 
+-- What of a bundle is another than in the one before, for people.
+local function changes_since(before, now)
+  local function parts_of(bundle)
+    local parts, decoded = {}, json_parse.decode(bundle)
+    for _, one in raw.ipairs(decoded.files) do parts[one.name] = one.text end
+    for name, v in raw.pairs(decoded.conf) do parts[("mt.conf %q"):format(name)] = v end
+    return parts
+  end
+  local old, new, words = parts_of(before), parts_of(now), {}
+  for name, text in raw.pairs(new) do
+    if old[name] ~= text then words[#words + 1] = name .. (old[name] and "" or " (new)") end
+  end
+  for name in raw.pairs(old) do
+    if new[name] == nil then words[#words + 1] = name .. " (gone)" end
+  end
+  table.sort(words)
+  return table.concat(words, ", ")
+end
+
 ---@class mt.HostLoading: mt.Loading
 ---@field queries string? identities that the job must have, a line each
+---@field before string? the bundle that runs
 
 --- Loads one query of a job.
 ---@param file string
 ---@param which integer|string its place, or its identity
 ---@param how mt.HostLoading
 ---@return mt.Plan
----@return { bundle: string, identity: string, queries: string, n: integer, files: string } lines, where several
+---@return { bundle: string, identity: string, queries: string, n: integer, files: string, changes: string? }
+---queries and files: a line each
 function M.load(file, which, how)
   local identities, place = {}, nil
   local plan = M.run(file, how, function(returned)
@@ -357,8 +378,10 @@ function M.load(file, which, how)
   end
   local files = {}
   for i, one in raw.ipairs(job.files) do files[i] = one.path end
-  return plan, { bundle = M.bundle(), identity = identities[place], n = #identities,
-    queries = table.concat(identities, "\n"), files = table.concat(files, "\n") }
+  local bundle = M.bundle()
+  return plan, { bundle = bundle, identity = identities[place], n = #identities,
+    queries = table.concat(identities, "\n"), files = table.concat(files, "\n"),
+    changes = how.before and changes_since(how.before, bundle) }
 end
 
 return M

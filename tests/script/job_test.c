@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * job_test.c - a job file as the engine sees it: run, again, and from a fresh state. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -184,6 +186,83 @@ static void replay_of_a_script_without_the_query_is_told(void **state)
     assert_non_null(strstr(err.text, "the file has no query \"counting\""));
 }
 
+/* As if it had been written then. */
+static void set_age(const char *path, int64_t s)
+{
+    struct timespec at = {.tv_sec = mt_clock_ms() / 1000 - s};
+    assert_int_equal(utimensat(AT_FDCWD, path, (struct timespec[]){at, at}, 0), 0);
+}
+
+static void load_old(const char *text)
+{
+    write_job(text);
+    set_age(file, 3600);
+    if (mt_script_job_open(file, 1, &set, &watch, &job, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    mt_script_job_settings(job, &settings);
+    read_rows();
+}
+
+static void written_file_is_noticed_once(void **state)
+{
+    (void)state;
+    load_old(COUNTING);
+    assert_false(mt_script_job_changed(job, false));
+    write_job(COUNTING);
+    set_age(file, 1800);
+    assert_true(mt_script_job_changed(job, false));
+    assert_false(mt_script_job_changed(job, false));
+    unlink(file); /* an editor is about to put another there */
+    assert_false(mt_script_job_changed(job, false));
+    set_age(dir, 900);
+    assert_true(mt_script_job_changed(job, true));
+    assert_false(mt_script_job_changed(job, true));
+}
+
+static void file_written_while_it_was_loaded_is_looked_at_again(void **state)
+{
+    (void)state;
+    load(COUNTING);
+    struct mt_script_job *next;
+    assert_true(mt_script_job_changed(job, false));
+    assert_int_equal(mt_script_job_again(job, &next, &err), MT_OK);
+    assert_null(next);
+    assert_false(mt_script_job_changed(job, false));
+}
+
+static void changed_file_is_loaded_again_and_says_what_changed(void **state)
+{
+    (void)state;
+    load_old(COUNTING);
+    struct mt_script_job *next;
+    char *text = mt_strdup(COUNTING);
+    memcpy(strstr(text, "seen = 0"), "seen = 5", 8);
+    write_job(text);
+    free(text);
+    if (mt_script_job_again(job, &next, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    assert_non_null(next);
+    assert_string_equal(mt_script_job_changes(next), "job.lua");
+    mt_script_job_close(next);
+}
+
+static void file_that_does_not_load_or_has_other_queries_leaves_the_old_one(void **state)
+{
+    (void)state;
+    load_old(COUNTING);
+    struct mt_script_job *next;
+    write_job("return = 1\n");
+    assert_int_equal(mt_script_job_again(job, &next, &err), MT_FATAL);
+    assert_non_null(strstr(err.text, "job.lua:1: "));
+    assert_null(next);
+    write_job("local s = require 'moontide'.memoryStream 'n BIGINT'\n"
+              "return { s.writeStream:format 'noop':queryName 'counting',\n"
+              "  s.writeStream:format 'noop':queryName 'other' }\n");
+    assert_int_equal(mt_script_job_again(job, &next, &err), MT_FATAL);
+    assert_non_null(strstr(err.text, "the file adds query \"other\""));
+    assert_int_equal(run_and_ask_seen(), 2);
+}
+
 static void failing_function_has_its_class_and_its_row(void **state)
 {
     (void)state;
@@ -214,6 +293,13 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(replay_of_a_script_without_the_query_is_told, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(written_file_is_noticed_once, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(file_written_while_it_was_loaded_is_looked_at_again, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(changed_file_is_loaded_again_and_says_what_changed, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(
+            file_that_does_not_load_or_has_other_queries_leaves_the_old_one, set_up, tear_down),
         cmocka_unit_test_setup_teardown(failing_function_has_its_class_and_its_row, set_up,
                                         tear_down),
     };

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * script_reload.c - another text of the job takes over while its query runs.
+ *
+ * The query's own thread looks at its files once a second, between two steps. A file that is
+ * another is loaded once it has come to rest, so that half of a text is seldom loaded; if it is,
+ * it mostly does not compile, and the old script goes on. What was loaded waits until the engine
+ * takes it: between two batches, or for a batch that waits to be retried. Each query does this for
+ * itself, since each has its own Lua state and its own batch. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "script/script_run.h"
+
+enum { LOOK_MS = 1000, REST_MS = 200 };
+
+/* A refusal is told once, however often it is met. */
+static void complain(struct mt_worker *worker, const char *text)
+{
+    if (worker->complaint && strcmp(worker->complaint, text) == 0)
+        return;
+    free(worker->complaint);
+    worker->complaint = mt_strdup(text);
+    mt_log(MT_WARN, "%s; the script that runs goes on", text);
+}
+
+static void drop_next(struct mt_worker *worker)
+{
+    if (!worker->next)
+        return;
+    mt_settings_drop(&worker->next_settings);
+    mt_script_job_close(worker->next);
+    worker->next = NULL;
+}
+
+static void load_next(struct mt_worker *worker)
+{
+    struct mt_error err = {0};
+    struct mt_script_job *next;
+    drop_next(worker);
+    worker->resting = false;
+    worker->failed = mt_script_job_again(worker->job, &next, &err) != MT_OK;
+    mt_log_context(mt_worker_name(worker), -1);
+    if (worker->failed) {
+        complain(worker, err.text);
+        return;
+    }
+    free(worker->complaint);
+    worker->complaint = NULL;
+    if (!next)
+        return;
+    mt_log(MT_INFO, "changed: %s", mt_script_job_changes(next));
+    worker->next = next;
+    mt_script_job_settings(next, &worker->next_settings);
+    mt_worker_apply(worker, &worker->next_settings);
+    if (!worker->next_settings.checkpoint) {
+        worker->next_settings.checkpoint = worker->settings.checkpoint;
+        worker->next_settings.temporary = true;
+    }
+}
+
+static bool was_asked(struct mt_worker *worker)
+{
+    pthread_mutex_lock(&worker->running->mutex);
+    bool asked = worker->asked;
+    worker->asked = false;
+    pthread_mutex_unlock(&worker->running->mutex);
+    return asked;
+}
+
+static void look(struct mt_worker *worker, int64_t now_ms)
+{
+    if (was_asked(worker)) {
+        load_next(worker);
+        if (!worker->next && !worker->failed)
+            mt_log(MT_INFO, "asked to load the job again: nothing has changed");
+        return;
+    }
+    if (now_ms < worker->look_ms)
+        return;
+    bool changed = mt_script_job_changed(worker->job, worker->failed);
+    if (worker->resting && !changed)
+        load_next(worker);
+    else if (changed)
+        worker->resting = true;
+    worker->look_ms = now_ms + (worker->resting ? REST_MS : LOOK_MS);
+}
+
+/* The job that ran is closed: nothing of it is in use any more. */
+static void succeed(struct mt_worker *worker)
+{
+    mt_script_job_set_rows(worker->next, mt_script_job_rows(worker->job));
+    mt_script_job_close(worker->job);
+    worker->job = worker->next;
+    worker->next = NULL;
+}
+
+enum mt_status mt_worker_reload(struct mt_worker *worker, struct mt_error *err)
+{
+    if (worker->running->request->no_reload)
+        return MT_RETRY;
+    look(worker, mt_clock_mono_us() / 1000);
+    if (!worker->next)
+        return MT_RETRY;
+    enum mt_status status = mt_query_reload(worker->query, &worker->next_settings, err);
+    if (status == MT_REJECT) {
+        complain(worker, err->text);
+        mt_script_job_close(worker->next);
+        worker->next = NULL;
+        return MT_RETRY;
+    }
+    if (status != MT_RETRY)
+        succeed(worker);
+    return status;
+}
+
+void mt_worker_forget_next(struct mt_worker *worker)
+{
+    drop_next(worker);
+    free(worker->complaint);
+}

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job that is edited while it runs: the new text takes over between two batches, or is refused with the
+reason and the old one goes on."""
+import json
+import re
+import signal
+import subprocess
+
+from harness import MOONTIDE, lua, read_table, rows_of, until
+
+EVERY = 'processingTime = "200 milliseconds"'
+BY = ':select("partition", "offset", "value"):withColumn("by", "STRING", function(row) return {} end)'
+
+
+def edit(work, text, name="job.lua"):
+    """As editors do: another file takes the name."""
+    path = work.dir / (name + "~")
+    path.write_text(text)
+    path.rename(work.dir / name)
+
+
+class Edited:
+    """A run of a job over a topic, and rows one after the other."""
+
+    def __init__(self, work, kafka, *words, steps=BY.format("'old'"), head=""):
+        self.work, self.kafka, self.topic, self.n = work, kafka, kafka.topic(), 0
+        self.run = work.start(head + "\n" + self.job(steps), *words)
+
+    def job(self, steps, **more):
+        return self.work.job(self.topic, steps, trigger=EVERY, **more)
+
+    def row(self):
+        """Produces one, and waits until its batch is committed."""
+        self.n += 1
+        self.kafka.produce_values(self.topic, 0, [f"v{self.n}"])
+        self.run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) == self.n, what=f"row {self.n}")
+
+    def takes_over(self, n=1):
+        self.run.wait_for(lambda r: r.err().count(" takes over from ") == n, what=f"take-over {n}")
+
+    def table(self):
+        done = self.run.stop()
+        assert done.code == 0, repr(done)
+        return rows_of(read_table(self.work.out), "offset", "by")
+
+
+def shown(work):
+    done = subprocess.run([MOONTIDE, "ckpt", "show", work.checkpoint, "--json"], capture_output=True, text=True)
+    return json.loads(done.stdout)
+
+
+def test_an_edit_takes_over_between_two_batches(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    before = shown(work)["plan"]["bundle"]
+    edit(work, run.job(BY.format("'new'")))
+    run.takes_over()
+    run.row()
+    after = shown(work)["plan"]["bundle"]
+    assert run.table() == [(0, "old"), (1, "new")]
+    err = run.run.err()
+    assert "changed: job.lua" in err
+    assert f"script {after[:12]} takes over from script {before[:12]} at batch 1" in err
+
+
+def test_a_broken_edit_leaves_the_old_script_and_is_told_once_until_it_is_mended(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    edit(work, run.job(BY.format("'new'"))[:-30])
+    run.run.wait_for("the script that runs goes on")
+    run.row()
+    edit(work, run.job(BY.format("'new'") + "\n:fliter(print)"))
+    run.run.wait_for('did you mean "filter"?')
+    run.row()
+    edit(work, run.job(BY.format("'mended'")))
+    run.takes_over()
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old"), (2, "old"), (3, "mended")]
+    assert run.run.err().count("the script that runs goes on") == 2
+
+
+def test_a_module_that_is_edited_is_loaded_too(work, kafka):
+    (work.dir / "lib").mkdir()
+    (work.dir / "lib/who.lua").write_text('return "old"\n')
+    run = Edited(work, kafka, head='local who = require "lib.who"', steps=BY.format("who"))
+    run.row()
+    edit(work, 'return "new"\n', "lib/who.lua")
+    run.takes_over()
+    run.row()
+    assert run.table() == [(0, "old"), (1, "new")]
+    assert "changed: lib/who.lua" in run.run.err()
+
+
+def test_a_hangup_signal_loads_it_at_once(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    run.run.signal(signal.SIGHUP)
+    run.run.wait_for("asked to load the job again: nothing has changed")
+    edit(work, run.job(BY.format("'new'")))
+    run.run.signal(signal.SIGHUP)
+    run.takes_over()
+    run.row()
+    assert run.table() == [(0, "old"), (1, "new")]
+
+
+def test_no_reload_keeps_to_the_text_that_was_loaded(work, kafka):
+    run = Edited(work, kafka, "--no-reload")
+    run.row()
+    edit(work, run.job(BY.format("'new'")))
+    run.run.signal(signal.SIGHUP)
+    run.run.wait_for("nothing is loaded again under --no-reload")
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old")]
+
+
+def test_what_a_restart_would_refuse_is_refused(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    text = run.job(BY.format("'new'"))
+    edit(work, re.sub(r'mt\.readStream.*?:load\(\)', 'mt.memoryStream "value STRING, partition INT, offset BIGINT"',
+                      text, flags=re.S))
+    run.run.wait_for("the script that runs goes on")
+    assert "use a new checkpoint" in run.run.err()
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old")]
+    assert run.run.err().count("the script that runs goes on") == 1
+
+
+def test_a_new_path_is_told_and_taken(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    edit(work, run.job(BY.format("'new'"), out=work.dir / "second"))
+    run.takes_over()
+    run.row()
+    assert run.table() == [(0, "old")]
+    assert rows_of(read_table(work.dir / "second"), "offset", "by") == [(1, "new")]
+    assert re.search(r"batches before 1\b", run.run.err()), run.run.err()
+
+
+def test_a_reload_that_adds_a_query_is_for_a_restart(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    two = run.job(BY.format("'new'")).replace("return mt", "local q = mt") + "return { q, q:option(" \
+        f"'checkpointLocation', {lua(str(work.dir / 'other.ck'))}) }}\n"
+    edit(work, two)
+    run.run.wait_for("the file adds checkpoint ")
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old")]
+    assert "restart for that" in run.run.err()
+
+
+def test_edits_during_a_stream_lose_and_double_nothing(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    for n in range(5):
+        kafka.produce_values(run.topic, 0, [f"a{n}-{k}" for k in range(200)])
+        edit(work, run.job(BY.format(f"'{n}'")))
+        kafka.produce_values(run.topic, 0, [f"b{n}-{k}" for k in range(200)])
+        run.takes_over(n + 1)
+    until(lambda: sum(p["numInputRows"] for p in run.run.progress()) == 2001, 30, "all rows")
+    assert [offset for offset, _ in run.table()] == list(range(2001))
