@@ -36,6 +36,21 @@ static void add_value(struct mt_buf *all, enum mt_status status, bool found, str
     mt_buf_free(value);
 }
 
+static void add_state(struct mt_buf *all, struct mt_state *state)
+{
+    const void *key = NULL, *value;
+    size_t key_len = 0, len;
+    do {
+        enum mt_status status = mt_state_next(state, NULL, 0, key, key_len, &key, &key_len, &value,
+                                              &len, &err);
+        struct mt_buf copy = {0};
+        if (key)
+            mt_buf_add(&copy, value, len);
+        add_value(all, status, key != NULL, &copy);
+    } while (key);
+    mt_buf_addf(all, "%lld keys\n", (long long)mt_state_count(state));
+}
+
 /* Everything that can be read, as text. */
 static char *read_all(struct mt_store *store)
 {
@@ -65,7 +80,20 @@ static char *read_all(struct mt_store *store)
                       : mt_store_bundle_get(store, hashes[i - FACTS], &value, &found, &err);
         add_value(&all, status, found, &value);
     }
+    add_state(&all, mt_store_state(store));
     return all.data;
+}
+
+/* Enough keys for pages above pages, and now and then a value on pages of its own. */
+static void change_state(struct mt_store *store, int64_t id)
+{
+    char key[32], value[9000];
+    memset(value, 's', sizeof value);
+    for (int i = 0; i < 20; i++) {
+        size_t key_len = (size_t)snprintf(key, sizeof key, "key %d", (int)(id * 37 + i * 11) % 120);
+        size_t len = i == 0 && id == 0 ? sizeof value : (size_t)i;
+        expect_ok(mt_state_put(mt_store_state(store), key, key_len, value, len, &err));
+    }
 }
 
 static void make_batch(struct mt_store *store, int64_t id)
@@ -91,6 +119,7 @@ static int make_image(void **state)
         if (id == BATCHES - 4)
             older = read_image(&older_len);
         make_batch(store, id);
+        change_state(store, id);
         expect_ok(put_commit(store, id));
     }
     previous = read_all(store);
