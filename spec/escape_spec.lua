@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local escape = require "moontide.escape"
+local mt = require "moontide"
 
 local function keeps(fn, structs) return escape.keeps(fn, structs or {}) end
 
@@ -17,6 +18,12 @@ describe("a function keeps its row in its own hands when it", function()
     end,
     ["returns the row"] = function(row) return row end,
     ["returns a table of fields"] = function(row) return { a = row.a, b = row.b .. "x", c = tostring(row.c) } end,
+    ["returns the row with changes"] = function(row) return mt.with(row, { a = row.a * 2 }) end,
+    ["returns it so on one of its ways"] = function(row)
+      if row.a == 1 then return row end
+      local b = row.b
+      return mt.with(row, { a = b or 2, c = { 1, row.c and helper(row.c) or 3 } })
+    end,
     ["does not look at it"] = function() return true end,
   }
   for name, fn in pairs(ways) do
@@ -32,6 +39,10 @@ describe("a function may let its row out when it", function()
     ["puts it into a new table"] = function(row) return { row } end,
     ["uses it as a key"] = function(row) sink[row] = true end,
     ["gives it to a function"] = function(row) return helper(row) end,
+    ["keeps the row with changes"] = function(row) other = mt.with(row, { a = 1 }) return other end,
+    ["gives the row with changes to a function"] = function(row) return helper(mt.with(row, { a = 1 })) end,
+    ["gives it to something else that is called with"] = function(row) return sink.with(row, { a = 1 }) end,
+    ["puts it into its own changes"] = function(row) return mt.with(row, { a = row }) end,
     ["gives it to a method"] = function(row) return sink:add(row) end,
     ["makes a function that sees it"] = function(row) return function() return row.a end end,
     ["has another variable for it"] = function(row) local r = row return r.a end,

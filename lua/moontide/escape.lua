@@ -63,6 +63,32 @@ local function reads_struct(fn, one, structs)
   return one.name == "TGETS" and structs[util.funck(fn, -one.c - 1)] == true
 end
 
+-- Functions that give a view over the row, to be returned at once: mt.with.
+M.views = {} ---@type table<function, true>
+
+-- True when the function that the instructions before pc put into a register is one of views:
+-- `mt.with`, mt being a local of the file.
+local function is_view(fn, code, pc, register)
+  local field, table_ = code[pc - 1], code[pc - 2]
+  if not table_ or field.name ~= "TGETS" or field.a ~= register or field.b ~= register then return false end
+  if table_.name ~= "UGET" or table_.a ~= register then return false end
+  local _, module = debug.getupvalue(fn, table_.d + 1)
+  return type(module) == "table" and M.views[rawget(module, util.funck(fn, -field.c - 1))] == true
+end
+
+-- True when the row is copied at pc to be the first argument of `return mt.with(row, …)`: what that
+-- gives is read in this turn, and nobody else has the copy.
+local function is_changed(fn, code, pc)
+  local copy = code[pc].name == "MOV" and code[pc].a
+  local callee = copy and copy - 2 -- its frame has a slot between
+  if not copy or callee < 1 or not is_view(fn, code, pc, callee) then return false end
+  for at = pc + 1, #code do
+    if code[at].name == "CALLT" and code[at].a == callee then return true end
+    if lets_out(code[at], copy) then return false end
+  end
+  return false
+end
+
 --- True when no row that fn is given, and no STRUCT of it, can be read after the call.
 ---@param fn function
 ---@param structs table<string, boolean> names of STRUCT fields, at any depth
@@ -74,7 +100,7 @@ function M.keeps(fn, structs)
   if info.params == 0 then return true end
   local code = bytecode.decode(fn)
   for pc, one in ipairs(code) do
-    if one.name == "FNEW" or lets_out(one, 0) then return false end
+    if one.name == "FNEW" or lets_out(one, 0) and not is_changed(fn, code, pc) then return false end
     if reads_struct(fn, one, structs) and follow(code, pc) then return false end
   end
   return true

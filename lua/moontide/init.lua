@@ -2,6 +2,7 @@
 --- Moontide: Spark Structured Streaming's job, in Lua. `local mt = require "moontide"`.
 local config = require "moontide.config"
 local dataframe = require "moontide.dataframe"
+local escape = require "moontide.escape"
 local fault = require "moontide.fault"
 local json = require "moontide.json"
 local json_parse = require "moontide.json_parse"
@@ -123,6 +124,8 @@ function mt.with(row, changes)
   local result = rows.with(row, changes)
   return result
 end
+
+escape.views[mt.with] = true
 
 local function later(name)
   return ("mt.%s is not here yet"):format(name)
