@@ -5,6 +5,7 @@
 local core = require "moontide._core"
 local loops = require "moontide.loops"
 local memory = require "moontide.memory"
+local mt = require "moontide"
 local schemas = require "moontide.schema"
 local value = require "moontide.value"
 local C = core.C
@@ -116,4 +117,23 @@ column("withColumn: DATE of ts", full, "DATE", function(row) return value.date(r
 column("withColumn: DOUBLE", full, "DOUBLE", function(row) return row.amount * 1.2 end)
 column("withColumn: DECIMAL of text", full, "DECIMAL(10,2)", function(row)
   return row.amount > 0 and "1.50" or 2
+end)
+
+-- ---- changed rows and nested values
+
+map("map: mt.with, one of five columns", full, schema:ddl(), function(row)
+  return mt.with(row, { amount = row.amount * 2 })
+end)
+map("map: the same as a table", full, schema:ddl(), function(row)
+  return { order_id = row.order_id, user_id = row.user_id, event = row.event, amount = row.amount * 2, ts = row.ts }
+end)
+map("map: a STRUCT of two", full, "d STRUCT<event: STRING, cents: DOUBLE>", function(row)
+  return { d = { event = row.event, cents = row.amount * 100 } }
+end)
+map("map: an ARRAY of two", full, "a ARRAY<DOUBLE>", function(row) return { a = { row.amount, 1 } } end)
+map("map: an ARRAY of two STRUCTs", full, "a ARRAY<STRUCT<x: DOUBLE, y: INT>>", function(row)
+  return { a = { { x = row.amount, y = 1 }, { x = 2, y = 2 } } }
+end)
+map("map: a MAP of two", full, "m MAP<STRING, DOUBLE>", function(row)
+  return { m = { amount = row.amount, one = 1 } }
 end)

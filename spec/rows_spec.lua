@@ -370,3 +370,72 @@ describe("a list of a row", function()
     assert.equal(2, mt.len(copy)) -- a list with nulls keeps its length
   end)
 end)
+
+describe("columns that mt.with leaves alone", function()
+  local core = require "moontide._core"
+  local ops = require "moontide.ops"
+  local schemas = require "moontide.schema"
+  local FLAT = "n INT, s STRING, t STRING, x DOUBLE"
+  local schema = assert(schemas.parse(FLAT))
+
+  -- What is read in C is built.
+  local function moves() return require("moontide.loops").small_batch <= 500 end
+
+  -- Runs map over n rows; the result's rows and whether s, t, x and n are the row's own columns.
+  local function map(out_ddl, n, fn)
+    local list = {}
+    for i = 1, n do list[i] = { n = i, s = "s" .. i, t = i % 3 > 0 and "t" .. i or nil, x = i / 2 } end
+    local batch = support.batch(schema, list)
+    local out = assert(schemas.parse(out_ddl))
+    local step = { kind = "map", fn = fn }
+    local made = ops.of(step, schema, out)(batch, nil, {})
+    local moved = {}
+    for _, field in ipairs(out.fields) do
+      local from = schema.by_name[field.name]
+      moved[field.name] = from and made.array.children[field.index].buffers[1]
+        == batch.array.children[from.index].buffers[1] or false
+    end
+    local back = support.rows_of(made, out)
+    core.C.mt_batch_release(made)
+    return back, moved, list
+  end
+
+  it("are moved, not rebuilt", function()
+    local back, moved, list = map(FLAT, 1000, function(row)
+      if row.n % 10 == 0 then return row end
+      return mt.with(row, { x = row.n * 2, t = row.n % 7 == 0 and mt.null or nil })
+    end)
+    if moves() then assert.same({ n = true, s = true, t = false, x = false }, moved) end
+    for i, row in ipairs(back) do
+      local old = list[i]
+      assert.equal(old.s, row.s)
+      assert.equal(i % 10 == 0 and old.x or i * 2, row.x)
+      if i % 7 == 0 and i % 10 ~= 0 then assert.is_nil(row.t) else assert.equal(old.t, row.t) end
+    end
+  end)
+
+  it("are filled in when a later row changes them, or is no such row", function()
+    for _, n in ipairs { 300, 40000 } do -- in C, and compiled
+      local back, _, list = map(FLAT, n, function(row)
+        if row.n == 200 then return mt.with(row, { s = "other" }) end
+        if row.n == 250 then return { n = 250 } end
+        return mt.with(row, { x = 0 })
+      end)
+      for i, row in ipairs(back) do
+        if i == 250 then
+          assert.same({ n = 250 }, row)
+        else
+          assert.equal(i == 200 and "other" or list[i].s, row.s)
+          assert.equal(list[i].t, row.t)
+          assert.equal(i == 200 and 100 or 0, row.x)
+        end
+      end
+    end
+  end)
+
+  it("are built when the result has them in another type", function()
+    local back, moved = map("n BIGINT, s STRING, x DOUBLE", 500, function(row) return mt.with(row, { x = 1 }) end)
+    if moves() then assert.same({ n = false, s = true, x = false }, moved) end
+    assert.same({ n = 500, s = "s500", x = 1 }, back[500])
+  end)
+end)

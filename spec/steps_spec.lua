@@ -161,6 +161,111 @@ describe("map", function()
   end)
 end)
 
+describe("flatMap", function()
+  local function repeated(row)
+    local list = {}
+    for i = 1, row.n % 4 do list[i] = { s = row.s, i = i } end
+    return list
+  end
+
+  it("makes any number of rows of each, each from where its row came from", function()
+    local back, counts, places = support.run(stream():flatMap("s STRING, i INT", repeated), numbers(6))
+    assert.same({ { s = "s1", i = 1 }, { s = "s2", i = 1 }, { s = "s2", i = 2 }, { s = "s3", i = 1 },
+      { s = "s3", i = 2 }, { s = "s3", i = 3 }, { s = "s5", i = 1 }, { s = "s6", i = 1 }, { s = "s6", i = 2 } }, back)
+    assert.same({ "orders[2]@100", "orders[2]@101", "orders[2]@101", "orders[2]@102", "orders[2]@102",
+      "orders[2]@102", "orders[2]@104", "orders[2]@105", "orders[2]@105" }, places)
+    assert.equal(6, counts[1].came)
+    assert.equal(9, counts[1].went)
+    assert.equal(3, counts[1].made)
+  end)
+
+  it("counts rows that became fewer as filtered", function()
+    local back, counts = support.run(stream():flatMap("n INT", function(row)
+      return row.n == 2 and { { n = 2 } } or {}
+    end), numbers(5))
+    assert.same({ { n = 2 } }, back)
+    assert.equal(4, counts[1].filtered)
+    assert.is_nil(counts[1].made)
+  end)
+
+  it("makes no row of none", function()
+    assert.same({}, support.run(stream():flatMap("n INT", function() error "never" end), {}))
+    assert.same({}, support.run(stream():flatMap("s STRING", function() return {} end), numbers(5)))
+  end)
+
+  it("makes many of few, text too, batch after batch", function()
+    local ready = support.ready(stream():flatMap("s STRING, d DOUBLE, f BOOLEAN", function(row)
+      local list = {}
+      for i = 1, 1000 do list[i] = { s = row.s .. "/" .. i, d = i % 7 ~= 0 and i or nil, f = i % 3 == 0 } end
+      return list
+    end))
+    for _ = 1, 2 do
+      local back = ready(numbers(20))
+      assert.equal(20000, #back)
+      for k, row in ipairs(back) do
+        local n, i = math.ceil(k / 1000), (k - 1) % 1000 + 1
+        if row.s ~= "s" .. n .. "/" .. i or row.d ~= (i % 7 ~= 0 and i or nil) or row.f ~= (i % 3 == 0) then
+          assert.same({ "s" .. n .. "/" .. i, i }, row)
+        end
+      end
+    end
+  end)
+
+  it("takes the row itself as an element", function()
+    assert.same({ { n = 1, s = "s1" }, { n = 1, s = "s1" } },
+      (support.run(stream():flatMap("n INT, s STRING", function(row) return { row, row } end), numbers(1))))
+  end)
+
+  it("is refused what is no array of tables, at the row", function()
+    local cases = {
+      { function() end, "the function returned nil; it returns an array of tables" },
+      { function() return 1 end, "the function returned the number 1" },
+      { function(row) return row end, "the function returned the row" },
+      { function(row) return { n = row.n } end, "the function returned a table that is no array" },
+      { function() return { { n = 1 }, 7 } end, "an element of the array is the number 7" },
+      { function() return { { m = 1 } } end, 'the result has no column "m"' },
+      { function() return { { n = "x" } } end, "n is INT and takes whole numbers" },
+    }
+    for _, case in ipairs(cases) do
+      local problem = support.error_of(support.run, stream():flatMap("n INT", case[1]), numbers(2))
+      assert.matches("steps_spec.lua:%d+: flatMap at orders%[2%]@100: ", problem)
+      assert.matches(case[2], problem, 1, true)
+    end
+  end)
+
+  it("names the row of text that is not UTF-8", function()
+    assert.matches("flatMap at orders[2]@102: s is STRING", support.error_of(support.run,
+      stream():flatMap("s STRING", function(row) return { { s = "a" }, { s = row.n == 3 and "\255" or "b" } } end),
+      numbers(4)), 1, true)
+  end)
+end)
+
+describe("coalesce and repartition", function()
+  local function refused(what, fn)
+    assert.matches(what, support.error_of(fn), 1, true)
+  end
+
+  it("are taken as in Spark and change no row", function()
+    local frame = stream():coalesce(1):repartition(4):repartition(4, "n"):repartition("n", "s")
+    assert.same(numbers(3), (support.run(frame, numbers(3))))
+  end)
+
+  it("are told what cannot be", function()
+    refused("coalesce takes a whole number of partitions above 0, not 0", function() stream():coalesce(0) end)
+    refused("coalesce takes a whole number of partitions above 0, not nil", function() stream():coalesce() end)
+    refused("repartition takes a whole number of partitions above 0, not 1.5", function() stream():repartition(1.5) end)
+    refused('repartition: there is no column "m"', function() stream():repartition(2, "m") end)
+    refused('repartition: there is no column "m"', function() stream():repartition "m" end)
+  end)
+end)
+
+describe("limit", function()
+  it("is refused on a stream with Spark's words and the way", function()
+    assert.matches("Limit and take the first N rows are not supported on streaming Datasets; in foreachBatch",
+      support.error_of(function() return stream():limit(3) end), 1, true)
+  end)
+end)
+
 describe("withColumn", function()
   it("adds a column behind the others", function()
     local frame = stream():withColumn("twice", "BIGINT", function(row) return row.n * 2 end)

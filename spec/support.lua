@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- What specs share: batches from Lua tables, a frame run over them, job files from text.
 local batchframe = require "moontide.batchframe"
+local blame = require "moontide.blame"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local job = require "moontide.job"
@@ -69,7 +70,8 @@ local function bind(frame)
   return run.runner(stages, read), read, out, #stages
 end
 
---- Makes a frame ready once; the result runs it over rows and gives the rows and step counts.
+--- Makes a frame ready once; the result runs it over rows and gives the rows, step counts and where each
+--- row came from.
 function M.ready(frame)
   local runner, read, out, n = bind(frame)
   return function(rows)
@@ -84,11 +86,13 @@ function M.ready(frame)
     for i = 0, tonumber(one.n_steps) - 1 do
       counts[i + 1] = { name = core.string(steps[i].name), came = tonumber(steps[i]["in"]),
         went = tonumber(steps[i].out), filtered = tonumber(steps[i].filtered),
-        malformed = tonumber(steps[i].malformed) }
+        malformed = tonumber(steps[i].malformed), made = steps[i].made ~= 0 and tonumber(steps[i].made) or nil }
     end
     local result = M.rows_of(one.output, out)
+    local places = {}
+    for i = 0, #result - 1 do places[i + 1] = blame.where(one.output, i) end
     C.mt_batch_release(one.output)
-    return result, counts
+    return result, counts, places
   end
 end
 

@@ -137,7 +137,9 @@ end
 ---@field values any[] what they are
 ---@field code fun(n: integer): string stores v as row i of column n
 ---@field begin fun(rows: integer) fresh columns with room
----@field verify fun(rows: integer, cursor: { i: integer }) what only whole columns show; at the row's i
+---@field grow fun(rows: integer, more: integer) room for more rows behind those
+---@field verify fun(rows: integer, cursor: { i: integer }, only: table<string, true>?) what only whole
+---columns show (of these names); at the row's i
 ---@field finish fun(rows: integer): ffi.cdata*[] the columns as arrays; the caller's
 ---@field discard fun()
 
@@ -158,29 +160,37 @@ local function point(W, slot)
   end
 end
 
--- Calls fn for the slot and all whose rows are its rows: the fields of a STRUCT, theirs, …
-local function each_beside(slot, fn)
-  fn(slot)
-  for _, child in ipairs(slot.type == "STRUCT" and slot.children or {}) do each_beside(child, fn) end
-end
+-- What follows runs within compiled loops: no closures, and those beside a slot (the fields of a
+-- STRUCT, theirs, …, which have its rows) are reached by recursion.
 
 -- Tells the columns how far generated code has written them.
 local function settle(W, slot, rows)
-  each_beside(slot, function(one)
-    one.column.length = rows
-    if is_text(one) then one.column.values_len = W["w" .. one.number] end
-  end)
+  slot.column.length = rows
+  if is_text(slot) then slot.column.values_len = W["w" .. slot.number] end
+  if slot.type == "STRUCT" then
+    for k = 1, #slot.children do settle(W, slot.children[k], rows) end
+  end
+end
+
+-- Room for more rows in a slot and those beside it.
+local function grow_beside(W, slot, more)
+  expect_room(C.mt_column_reserve(slot.column, more, 0, core.err))
+  point(W, slot)
+  if slot.type == "STRUCT" then
+    for k = 1, #slot.children do grow_beside(W, slot.children[k], more) end
+  end
 end
 
 -- A slot's helpers for generated code: a null in row i, room for more text or more elements, the
 -- conversion.
 local function helpers(W, slot)
-  local n, to_type = slot.number, convert.to[slot.type]
+  local n, to_type, is_struct = slot.number, convert.to[slot.type], slot.type == "STRUCT"
   local function null(i)
+    local column = slot.column
     if slot.role == "key" then misfit(slot, "%s is null; a map has no null key") end
     if not slot.nullable then misfit(slot, "%s is NOT NULL and is null here") end
-    each_beside(slot, function(one) one.column.length = i end)
-    expect_room(C.mt_column_add_null(slot.column, core.err))
+    if is_struct then settle(W, slot, i) else column.length = i end
+    expect_room(C.mt_column_add_null(column, core.err))
   end
   local function room(i, more)
     slot.column.length, slot.column.values_len = i, W["w" .. n]
@@ -193,10 +203,7 @@ local function helpers(W, slot)
         .. "(maxOffsetsPerTrigger, maxBatchBytes)", slot.top)
     end
     settle(W, slot.children[1], at)
-    each_beside(slot.children[1], function(one)
-      expect_room(C.mt_column_reserve(one.column, more, 0, core.err))
-      point(W, one)
-    end)
+    grow_beside(W, slot.children[1], more)
     W["r" .. n] = slot.children[1].column.capacity
   end
   local function to(v)
@@ -212,20 +219,29 @@ local function attach(slot, column)
   for k, child in ipairs(slot.children) do attach(child, column.children + (k - 1)) end
 end
 
+-- An empty column with room. Lists get room for as many elements as they had last time, so that
+-- growing, which is not compiled, is rare.
 local function begin(W, slot, rows)
   local n = slot.number
   expect_room(C.mt_column_reserve(slot.column, rows, is_text(slot) and rows * 8 or 0, core.err))
   if is_text(slot) then W["w" .. n] = 0 end
-  if is_list(slot) then W["k" .. n], W["r" .. n] = 0, 0 end
+  if is_list(slot) then
+    rows = math.max(rows, slot.last or 0)
+    W["k" .. n] = 0
+  end
   point(W, slot)
-  for _, child in ipairs(slot.children) do begin(W, child, slot.type == "STRUCT" and rows or 0) end
+  for _, child in ipairs(slot.children) do begin(W, child, rows) end
+  if is_list(slot) then W["r" .. n] = slot.children[1].column.capacity end
 end
 
 -- Lengths of a slot and all inside it, when `rows` rows are written.
 local function finish(W, slot, rows)
   slot.column.length = rows
   if is_text(slot) then slot.column.values_len = W["w" .. slot.number] end
-  if is_list(slot) then rows = W["k" .. slot.number] end
+  if is_list(slot) then
+    rows = W["k" .. slot.number]
+    slot.last = math.min(rows + math.floor(rows / 8), 2 ^ 24)
+  end
   for _, child in ipairs(slot.children) do finish(W, child, rows) end
 end
 
@@ -268,9 +284,16 @@ function M.building(fields)
       begin(W, slots[n], rows)
     end
   end
-  function self.verify(rows, cursor)
+  function self.grow(rows, more)
+    for n = 1, #fields do
+      settle(W, slots[n], rows)
+      grow_beside(W, slots[n], more)
+    end
+  end
+  function self.verify(rows, cursor, only)
     for _, slot in ipairs(slots) do
-      if slot.type == "STRING" then verify_text(W, slot, to[slot.number], rows, cursor) end
+      local wanted = slot.type == "STRING" and (not only or only[slot.top])
+      if wanted then verify_text(W, slot, to[slot.number], rows, cursor) end
     end
   end
   function self.finish(rows)

@@ -41,7 +41,7 @@ function M.flawed()
 end
 
 -- These name their columns whatever they are given, so behind them mistakes are found again.
-local NAMES_COLUMNS = { [steps.map] = true, [steps.from_json] = true }
+local NAMES_COLUMNS = { [steps.map] = true, [steps.flat_map] = true, [steps.from_json] = true }
 
 local function add(frame, make, ...)
   if frame._apply then return frame._apply(frame, make, ...) end
@@ -83,6 +83,14 @@ function DataFrame:map(ddl, fn)
   return add(self, steps.map, ddl, fn)
 end
 
+--- Makes of each row any number of rows: fn returns an array of tables, empty for none.
+---@param ddl string columns of the result
+---@param fn fun(row: mt.Row): table[]
+---@return mt.DataFrame
+function DataFrame:flatMap(ddl, fn)
+  return add(self, steps.flat_map, ddl, fn)
+end
+
 --- One column more, or another value for one that is there.
 ---@param name string
 ---@param type string
@@ -121,6 +129,23 @@ end
 ---@return mt.DataFrame
 function DataFrame:fromJson(column, ddl, options)
   return add(self, steps.from_json, self._schema, column, ddl, options)
+end
+
+--- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
+---@param n integer
+---@return mt.DataFrame
+function DataFrame:coalesce(n)
+  steps.expect_coalesce(n)
+  return self
+end
+
+--- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
+---@param n integer|string
+---@param ... string columns
+---@return mt.DataFrame
+function DataFrame:repartition(n, ...)
+  if self._schema then steps.expect_repartition(self._schema, n, ...) end
+  return self
 end
 
 --- Accepted as in Spark; a stream has nothing to keep.
@@ -167,7 +192,7 @@ local function refused(name)
 end
 
 local ACTIONS = { "count", "show", "collect", "take", "first", "head", "tail", "foreach", "isEmpty",
-  "toLocalIterator", "toPandas", "describe", "summary", "rows" }
+  "toLocalIterator", "toPandas", "describe", "summary", "rows", "limit" }
 local getters = {
   columns = function(self) return self._schema and self._schema:names() or {} end,
   schema = column_infos,
@@ -178,6 +203,10 @@ local getters = {
   end,
 }
 for _, name in ipairs(ACTIONS) do getters[name] = refused(name) end
+function getters.limit()
+  fault.raise("limit: Limit and take the first N rows are not supported on streaming Datasets; in foreachBatch, "
+    .. "batch:limit(n) takes the first rows of a batch")
+end
 
 object.seal(DataFrame, {
   name = "DataFrame",
@@ -185,14 +214,14 @@ object.seal(DataFrame, {
   hidden = ACTIONS,
   otherwise = M.flawed,
   newindex = "; a frame is changed by its methods, which give a new one",
-  later = object.later [[agg alias approxQuantile checkpoint coalesce colRegex corr cov createGlobalTempView
+  later = object.later [[agg alias approxQuantile checkpoint colRegex corr cov createGlobalTempView
     createOrReplaceGlobalTempView createOrReplaceTempView createTempView crossJoin crosstab cube distinct
     dropDuplicates dropDuplicatesWithinWatermark drop_duplicates dropna dtypes except exceptAll explode
-    fillna flatMap foreachPartition freqItems groupBy groupby groupingSets hint inputFiles intersect
-    intersectAll join joinWith lateralJoin limit localCheckpoint mapInArrow mapInPandas melt mergeInto na
-    observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartition
-    repartitionByRange replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort
-    sortWithinPartitions sparkSession sql stat storageLevel subtract to toDF toJSON transform transpose
+    fillna foreachPartition freqItems groupBy groupby groupingSets hint inputFiles intersect
+    intersectAll join joinWith lateralJoin localCheckpoint mapInArrow mapInPandas melt mergeInto na
+    observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartitionByRange
+    replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort sortWithinPartitions
+    sparkSession sql stat storageLevel subtract to toDF toJSON transform transpose
     union unionAll unionByName unpersist unpivot withColumns withColumnsRenamed withMetadata
     withWatermark writeTo]],
 })

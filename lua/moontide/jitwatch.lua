@@ -52,6 +52,7 @@ for code, text in pairs(vmdef.traceerr) do
   end
 end
 
+-- True when the cause is in somebody's own file.
 local function note(state, fn, pc, code, detail)
   local info = util.funcinfo(fn, pc)
   local placed = info.source and not fault.is_own(info.source)
@@ -59,6 +60,7 @@ local function note(state, fn, pc, code, detail)
   if placed then text = ("%s:%d: %s"):format(info.source:gsub("^[@=]", ""), info.currentline, text) end
   local reason = state.reasons[text] or { text = text, times = 0, placed = placed }
   state.reasons[text], reason.times = reason, reason.times + 1
+  return placed
 end
 
 -- The most frequent reason, of those in somebody's own file if there is one.
@@ -74,10 +76,8 @@ end
 -- ---- events
 
 -- A failed attempt at a side exit: the row at the first one of this run.
-local function failed(state, code)
-  if starting ~= "" and CAUSES[code] and not state.exits[starting] then
-    state.exits[starting] = state.cursor.i
-  end
+local function failed(state)
+  if starting ~= "" and not state.exits[starting] then state.exits[starting] = state.cursor.i end
 end
 
 -- The exit that was just being recorded is left to the interpreter.
@@ -91,8 +91,8 @@ local function on_trace(what, trace, fn, pc, a, b)
   if what == "start" then starting = a and a .. "/" .. b or "" end
   if not current then return end
   if what == "abort" then
-    note(current, fn, pc, a, b)
-    failed(current, a)
+    local placed = note(current, fn, pc, a, b)
+    if placed and CAUSES[a] then failed(current) end
   elseif what == "stop" and starting ~= "" and util.traceinfo(trace).linktype == "interpreter" then
     left(current)
   end

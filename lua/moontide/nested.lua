@@ -18,6 +18,7 @@ local int64, uint64 = core.typeof "int64_t", core.typeof "uint64_t"
 ---@field field mt.Field? of the column it came from
 ---@field n integer? elements of an ARRAY, nulls included
 ---@field keys any[]? of a MAP, in its order
+---@field has_big boolean? some of them are cdata
 
 local shapes = setmetatable({}, { __mode = "k" }) -- metatable -> shape
 
@@ -102,22 +103,25 @@ local function plain_key(key)
 end
 
 -- Keys that are cdata (int64, decimals) are found by value: a table of Lua knows them by identity.
+local function map_index(copy, key)
+  local shape = shape_of(copy)
+  local keys, found = shape.keys, nil
+  if is_big(key) then
+    key = plain_key(key)
+    if not is_big(key) then found = rawget(copy, key) end
+  end
+  for i = 1, shape.has_big and found == nil and key ~= nil and #keys or 0 do
+    if is_big(keys[i]) and keys[i] == key then found = rawget(copy, keys[i]) end
+  end
+  return found
+end
+
+-- No closures here: a row function that reads a map would not be compiled for them.
 local function map_meta(field, keys)
   local has_big = false
   for i = 1, #keys do has_big = has_big or is_big(keys[i]) end
-  local meta = { __newindex = read_only, __tostring = M.show }
-  function meta.__index(copy, key)
-    local found
-    if is_big(key) then
-      key = plain_key(key)
-      if not is_big(key) then found = rawget(copy, key) end
-    end
-    for i = 1, has_big and found == nil and key ~= nil and #keys or 0 do
-      if is_big(keys[i]) and keys[i] == key then found = rawget(copy, keys[i]) end
-    end
-    return found
-  end
-  shapes[meta] = { kind = "MAP", field = field, keys = keys }
+  local meta = { __index = map_index, __newindex = read_only, __tostring = M.show }
+  shapes[meta] = { kind = "MAP", field = field, keys = keys, has_big = has_big }
   return meta
 end
 

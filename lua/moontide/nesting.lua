@@ -29,6 +29,7 @@ local M = {}
 ---@field list mt.Slot? whose elements its rows are; nil: they are the batch's rows
 ---@field children mt.Slot[]
 ---@field path fun(): string where a value goes, "items[2].price"
+---@field last integer? elements that a list had in the last batch, and some more
 ---@field find_key fun(at: integer)? of a MAP
 ---@field field mt.Field
 ---@field column ffi.cdata* struct mt_column *, while columns are built
@@ -114,7 +115,8 @@ local function said_length(slot, v)
   return n
 end
 
--- The elements of v, which is a list of them and nothing else.
+-- How many elements v has, which is a list of them and nothing else: for what the code below does
+-- not see at once, with nulls or badly made.
 local function sizer(slot)
   return function(v)
     if type(v) ~= "table" then not_a(slot, v) end

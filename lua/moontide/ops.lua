@@ -4,6 +4,7 @@ local blame = require "moontide.blame"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local loops = require "moontide.loops"
+local schemas = require "moontide.schema"
 local steps = require "moontide.steps"
 local C = core.C
 
@@ -13,6 +14,7 @@ local M = {}
 ---@field filtered integer
 ---@field malformed integer dropped
 ---@field nulled integer malformed and kept
+---@field made integer? more rows than came
 
 ---@alias mt.Op fun(batch: ffi.cdata*, run: ffi.cdata*, count: mt.Count): ffi.cdata*
 
@@ -79,10 +81,10 @@ end
 local function build(step, loop, building, batch)
   building.begin(rows_of(batch))
   if rows_of(batch) == 0 then return false end
-  local ok, same = pcall(call, step, loop, batch)
-  if ok and not same then return false end
+  local ok, result = pcall(call, step, loop, batch)
+  if ok and result ~= true then return result end
   building.discard()
-  if not ok then error(same, 0) end
+  if not ok then error(result, 0) end
   return true
 end
 
@@ -120,8 +122,38 @@ function make.map(step, schema, out)
   end
   picks = picks_of(picks)
   return function(batch)
-    if build(step, loop, building, batch) then return select(batch, picks, out) end
-    return with_columns(batch, building.finish(rows_of(batch)), out)
+    local built = build(step, loop, building, batch)
+    if built == true then return select(batch, picks, out) end
+    local arrays = building.finish(rows_of(batch))
+    for i, field in ipairs(built and out.fields or {}) do
+      if not built[field.name] then
+        arrays[i - 1].release(arrays + (i - 1))
+        C.mt_array_share(batch.array.children[picks[i - 1]], arrays + (i - 1))
+      end
+    end
+    return with_columns(batch, arrays, out)
+  end
+end
+
+function make.flatMap(step, schema, out)
+  local loop, building, begin = loops.flat_map(schema, out, step.fn)
+  local none, no_columns = core.new "int32_t[1]", schemas.of {}
+  return function(batch, _, count)
+    local rows = rows_of(batch)
+    local origins = begin(math.max(1, rows))
+    local ok, made = true, 0
+    if rows > 0 then ok, made = pcall(call, step, loop, batch) end
+    if not ok then
+      building.discard()
+      error(made, 0)
+    end
+    count.made, count.filtered = math.max(0, made - rows), math.max(0, rows - made)
+    local bare, like = select(batch, none, no_columns), M.batch()
+    expect(C.mt_batch_gather(bare, origins.row, made, like, core.err))
+    local out_batch = with_columns(like, building.finish(made), out)
+    C.mt_batch_release(bare)
+    C.mt_batch_release(like)
+    return out_batch
   end
 end
 

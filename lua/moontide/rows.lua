@@ -43,8 +43,9 @@ local M = {}
 
 -- ---- what can be asked of a row: fields, table, text
 
--- Keys of a row's metatable: the fields it shows; that all turns have this proxy.
-local SHOWN, REUSED = {}, {}
+-- Keys of a row's metatable: the fields it shows; that all turns have this proxy, and then the metatable
+-- of such a row with changes. BASE, in that metatable: what mt.with changes.
+local SHOWN, REUSED, WITH, BASE = {}, {}, {}, {}
 
 local function meta_of(v)
   local meta = type(v) == "table" and getmetatable(v)
@@ -57,14 +58,11 @@ function M.is_row(v)
   return meta ~= nil and rawget(meta, SHOWN) ~= nil
 end
 
--- Rows with changes (mt.with): their metatable -> what they change; that of a proxy of all turns is
--- made once.
-local changed, with_meta = setmetatable({}, { __mode = "k" }), setmetatable({}, { __mode = "k" })
-
 --- What mt.with changes in this value: a row, or a STRUCT; nil when it made none.
 function M.changes(v)
-  local meta = getmetatable(v)
-  return meta and changed[meta]
+  local meta = meta_of(v)
+  local row = meta and rawget(meta, BASE)
+  return row
 end
 
 --- The fields of a row, or of one with changes; nil for anything else.
@@ -74,7 +72,7 @@ function M.fields_of(row)
   if not meta then return nil end
   local own = rawget(meta, SHOWN)
   if own then return own end
-  local base = changed[meta]
+  local base = rawget(meta, BASE)
   local shape = base and value.shape_of(base)
   return shape and shape.field.children or base and M.fields_of(base)
 end
@@ -99,11 +97,11 @@ end
 ---@param changes table<string, any> becomes the result; mt.null makes a column null
 ---@return table
 function M.with(row, changes)
-  local meta = with_meta[row]
+  local own = getmetatable(row)
+  local meta = own and rawget(own, WITH)
   if not meta then
-    meta = { __index = row, __tostring = row_text }
-    changed[meta] = row
-    if rawget(meta_of(row) or {}, REUSED) then with_meta[row] = meta end
+    meta = { __index = row, __tostring = row_text, [BASE] = row }
+    if own and rawget(own, REUSED) then own[WITH] = meta end
   end
   setmetatable(changes, meta)
   return changes

@@ -58,7 +58,8 @@ end
 local function note(run, i, came, went, count)
   local slot = run.steps[i]
   slot["in"], slot.out = came, went
-  slot.filtered, slot.malformed, slot.nulled, slot.made = count.filtered, count.malformed, count.nulled, 0
+  slot.filtered, slot.malformed, slot.nulled, slot.made = count.filtered, count.malformed, count.nulled,
+    count.made or 0
 end
 
 local function all_stages(run, stages, batch)

@@ -93,6 +93,19 @@ function M.map(ddl, fn)
   })
 end
 
+---@param ddl string
+---@param fn fun(row: mt.Row): table[]
+---@return mt.Step
+function M.flat_map(ddl, fn)
+  local out = parse_ddl(ddl, "flatMap")
+  expect_function("flatMap", fn)
+  return step("flatMap", ("flatMap(function at %s)"):format(place_of(fn)), {
+    fn = fn, out = out,
+    derive = function() return out end,
+    needs = needs_all,
+  })
+end
+
 -- The columns of schema with `field` in place of its namesake, or behind them.
 local function put_column(schema, field)
   local list, replaced = {}, false
@@ -253,6 +266,27 @@ function M.rename(schema, from, to)
       return needed
     end,
   })
+end
+
+-- ---- partitions, of which a batch here has one
+
+local function expect_count(what, n)
+  if type(n) == "number" and n >= 1 and n == math.floor(n) then return end
+  fault.raise(("%s takes a whole number of partitions above 0, not %s"):format(what,
+    type(n) == "number" and tostring(n) or type(n) == "nil" and "nil" or "a " .. type(n)))
+end
+
+--- coalesce(n)
+function M.expect_coalesce(n)
+  expect_count("coalesce", n)
+end
+
+--- repartition(n), repartition(n, "a", …) or repartition("a", …)
+---@param schema mt.Schema
+function M.expect_repartition(schema, n, ...)
+  local names = { ... }
+  if type(n) == "string" then table.insert(names, 1, n) else expect_count("repartition", n) end
+  for i = 1, #names do expect_column(schema, names[i], "repartition") end
 end
 
 -- ---- fromJson
