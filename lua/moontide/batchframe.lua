@@ -283,7 +283,7 @@ end
 local function as_fault(scope, fn, e)
   local words = ("foreachBatch, batch %d"):format(scope.id)
   if fault.is_fault(e) then
-    if e.class ~= "JOB" then return e end
+    if e.class ~= "JOB" or not e.at then return e end
     return fault.new("SCRIPT", "FATAL", ("%s%s: %s"):format(fault.place(e.at), words, e.words))
   end
   if not e.at then

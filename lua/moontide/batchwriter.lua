@@ -65,7 +65,9 @@ local WORDS = { [C.MT_RETRY] = "RETRY", [C.MT_REJECT] = "REJECT", [C.MT_FATAL] =
 local function failed(self, status, at)
   local text, class, name = core.failure()
   local option = name and options.find(self._options, name)
-  return fault.new(class, WORDS[tonumber(status)], fault.place(option and option.at or at) .. text)
+  at = option and option.at or at
+  if class == "JOB" then return fault.at(text, at) end
+  return fault.new(class, WORDS[tonumber(status)], fault.place(at) .. text)
 end
 
 --- Writes the rows, exactly once where the sink can. Raises when that fails.

@@ -133,12 +133,19 @@ def sees_text(*cells):
     return look
 
 
+def sees_two_tables(work, done):
+    assert rows_of(read_table(work.out / "paid"), "order_id", "amount") == [(1, Decimal("19.90")), (4, Decimal("5.00"))]
+    assert rows_of(read_table(work.out / "rest"), "partition", "offset") == [(0, 1), (0, 2), (0, 3)]
+
+
 EXPECTED = {
     "jobs/orders_to_parquet.lua": sees_paid_orders,
+    "examples/count_per_user.lua": sees_text(("u1", "1"), ("u15", "1"), ("u2", "1"), ("u1", "2")),
     "examples/console.lua": sees_text(*((n, "NULL", m["value"]) for n, m in zip("01230", ORDERS))),
     "examples/exact_money.lua": sees_exact_money,
     "examples/filter_by_text.lua": sees_text(("u15", "view")),
     "examples/folders.lua": sees_folders,
+    "examples/foreach_two_tables.lua": sees_two_tables,
     "examples/keep_corrupt.lua": sees_corrupt_text,
     "examples/login.lua": sees_text(*((cut(m["value"]),) for m in ORDERS)),
     "examples/rename_and_select.lua": sees_columns_renamed,
