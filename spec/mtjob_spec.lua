@@ -48,6 +48,29 @@ return { topic("orders"):filter(function(row) return row.offset > 1 end).writeSt
     assert.same({ "z" }, values(b:start(), "query2"))
   end)
 
+  it("runs the function of a foreachBatch as it is, with a state of its own", function()
+    local query = job(KAFKA .. [[
+return topic("orders").writeStream:foreachBatch(function(batch, id, state)
+  state:put("rows", (state:get "rows" or 0) + batch:count())
+  batch:map("id BIGINT, rows BIGINT", function() return { id = id, rows = state:get "rows" } end)
+    .write:format "memory":name "counted":save()
+end):option("checkpointLocation", "/nowhere/ck"):queryName "q"]],
+      { sources = { orders = stream("x", "y") }, sink = "memory" }):start()
+    query:processAllAvailable()
+    assert.equal(2, query.lastProgress.numInputRows)
+    assert.same({ { id = 0, rows = 2 }, { id = 0, rows = 2 } }, mt.table("counted"):collect())
+    query:stop()
+  end)
+
+  it("tells where a foreachBatch function fails", function()
+    local query = job(KAFKA .. [[
+return topic("orders").writeStream:foreachBatch(function(batch)
+  batch.write:format "memory":save()
+end):option("checkpointLocation", "/nowhere/ck")]], { sources = { orders = stream("x") } }):start()
+    assert.matches('job.lua:8: foreachBatch, batch 0: save to memory: say what the table is called',
+      support.error_of(query.processAllAvailable, query), 1, true)
+  end)
+
   it("leaves a job as it is when nothing stands in", function()
     local query = job(KAFKA .. 'return topic("orders").writeStream:format "noop":queryName "q"')
     assert.equal("DataStreamWriter", tostring(query))

@@ -81,6 +81,10 @@ function Writer:save(path)
     keep.path = destination.path("save: the path", path)
     settings.path = keep.path
   end
+  if self._format == "memory" then
+    if not self._name then fault.raise "save to memory: say what the table is called, with :name \"…\"" end
+    settings.query_name = self._name
+  end
   self._scope.saving = keep
   local stored = core.new "struct mt_sink_record"
   local status = C.mt_run_save(self._scope.run, settings, self._frame._batch, stored, core.err)

@@ -266,17 +266,16 @@ local function take_modules(modules)
   end
 end
 
--- What loading a job changes in a state, as it is before.
+-- What loading a job changes in a state. Puts it back and gives what the job's functions need of it.
 local function remember()
-  local outer, config_before, fault_before = job, config.current(), fault.job(nil)
+  local outer, config_before, job_before = job, config.current(), fault.job(nil)
   local file_before, loader = rawget(mt, "file"), package.loaders[1]
-  fault.job(fault_before)
+  fault.job(job_before)
   return function()
     job = outer
-    config.use(config_before)
-    fault.job(fault_before)
     rawset(mt, "file", file_before)
     if package.loaders[1] ~= loader then table.remove(package.loaders, 1) end
+    return { config = config.use(config_before), loaded = fault.job(job_before) }
   end
 end
 
@@ -292,10 +291,10 @@ function M.borrow(file, set, stand_in)
   local ok, queries = pcall(M.run, file, { set = set, globals = own_globals(modules) }, query.list)
   reader.stand_in = nil
   if job and job.file == file then take_modules(modules) end
-  local bundle, own = ok and M.bundle(), config.current()
-  put_back()
+  local bundle = ok and M.bundle()
+  local home = put_back()
   if not ok then error(queries, 0) end
-  for i, one in raw.ipairs(queries) do queries[i] = object.with(one, { _config = own }) end
+  for i, one in raw.ipairs(queries) do queries[i] = object.with(one, { _home = home }) end
   return queries, bundle
 end
 

@@ -175,12 +175,14 @@ local function make(query)
   }
 end
 
--- Functions of a job that is not its state's only one read its own values with mt.conf.
-local function configured(fn, own)
+-- Functions of a job that is not its state's only one: they read its own values with mt.conf, and errors
+-- stand in its own files.
+local function at_home(fn, home)
   return function(address)
-    local before = config.use(own)
+    local config_before, job_before = config.use(home.config), fault.job(home.loaded)
     local ok, problem = pcall(fn, address)
-    config.use(before)
+    config.use(config_before)
+    fault.job(job_before)
     if not ok then error(problem, 0) end
   end
 end
@@ -191,7 +193,7 @@ end
 function M.plan(query)
   local plan = make(query)
   if plan.trigger.warning then log.warn(plan.trigger.warning) end
-  if query._config then plan.run = configured(plan.run, query._config) end
+  if query._home then plan.run = at_home(plan.run, query._home) end
   plan.source = core.address(core.gc(plan.source, nil))
   plan.sink = plan.sink and core.address(plan.sink)
   return plan

@@ -229,7 +229,7 @@ def test_the_exit_codes_of_the_guide_are_those_of_the_core_and_of_help():
 def test_help_names_every_command_and_nothing_hidden():
     shown = re.findall(r"^   (\w+) +\w", moontide("--help").stdout.split("Commands:")[1].split("\n\n")[0], re.M)
     assert shown == ["run", "demo", "check", "lua", "shell", "ckpt", "new", "peek", "types"]
-    guide = {row[0].split()[1] for row in table(page("docs/guide.md"), "command") if "--version" not in row[0]}
+    guide = {row[0].split()[1].strip("`") for row in table(page("docs/guide.md"), "command") if "--version" not in row[0]}
     assert guide == set(shown)
 
 
