@@ -149,6 +149,26 @@ def test_a_reload_that_adds_a_query_is_for_a_restart(work, kafka):
     assert "restart for that" in run.run.err()
 
 
+def test_the_state_of_a_foreach_batch_stays_when_its_function_is_edited(work, kafka):
+    text = work.job(topic := kafka.topic(), trigger=EVERY)
+    head = text[:text.index(".writeStream")]
+    text = head + f'''.writeStream:foreachBatch(function(batch, id, state)
+  state:put("rows", (state:get "rows" or 0) + batch:count())
+  batch:map("who STRING, rows BIGINT", function() return {{ who = "old", rows = state:get "rows" }} end)
+    .write:format "parquet":save {lua(str(work.out))}
+end):option("checkpointLocation", {lua(str(work.checkpoint))}):trigger {{ {EVERY} }}
+'''
+    run = work.start(text)
+    kafka.produce_values(topic, 0, ["a", "b"])
+    run.wait_batches(1)
+    edit(work, text.replace('"old"', '"new"'))
+    run.wait_for("takes over from")
+    kafka.produce_values(topic, 0, ["c"])
+    run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) == 3, what="the last row")
+    assert run.stop().code == 0
+    assert ("new", 3) in rows_of(read_table(work.out), "who", "rows")
+
+
 def test_edits_during_a_stream_lose_and_double_nothing(work, kafka):
     run = Edited(work, kafka)
     run.row()
