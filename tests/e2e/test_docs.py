@@ -2,6 +2,7 @@
 """What the pages say is what the program does: jobs in them are checked, the files of jobs/ and
 examples/ run on a real broker, commands exist, tables agree with the program's own."""
 import json
+import os
 import re
 import subprocess
 from datetime import datetime, timezone
@@ -12,7 +13,18 @@ import pytest
 from harness import JOB, MOONTIDE, ROOT, Kafka, lua, read_table, rows_of
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-JOB_FILES = sorted([*(ROOT / "jobs").glob("*.lua"), *(ROOT / "examples").glob("*.lua")])
+LUA_FILES = sorted([*(ROOT / "jobs").glob("*.lua"), *(ROOT / "examples").glob("*.lua")])
+
+
+def head_of(file):
+    """The command that the head of a file in jobs/ or examples/ says to run it with."""
+    found = re.search(rf"^--   (moontide run|moontide lua|scripts/spec) {file.relative_to(ROOT)}( |$)",
+                      file.read_text(), re.M)
+    assert found, f"the head of {file} does not say how to run it"
+    return found[1]
+
+
+JOB_FILES = [file for file in LUA_FILES if head_of(file) == "moontide run"]
 
 
 def page(name):
@@ -85,6 +97,15 @@ ORDERS = [
 ]
 
 
+BASKETS = [{"value": text, "partition": 0} for text in (
+    """{"id": 1, "user": {"name": "Ann", "tags": ["new", null]}, "shipping": {"city": "Oslo", "zip": "0150"},
+        "items": [{"sku": "a", "price": 9.5}, {"sku": "b", "price": "20"}]}""",
+    """{"id": 2, "user": {"name": "Ben"}, "items": []}""",
+    """{"id": 3}""")]
+RECORDS = dict.fromkeys(["examples/nested_json.lua", "examples/row_for_each_item.lua"], BASKETS)
+SETS = {"examples/local_time.lua": {"timeZone": "Europe/Paris"}}
+
+
 def utc(*parts):
     return datetime(*parts, tzinfo=timezone.utc)
 
@@ -138,17 +159,37 @@ def sees_two_tables(work, done):
     assert rows_of(read_table(work.out / "rest"), "partition", "offset") == [(0, 1), (0, 2), (0, 3)]
 
 
+def sees_nested_rows(work, done):
+    items = [{"sku": "a", "price": Decimal("9.50")}, {"sku": "b", "price": Decimal("20.00")}]
+    assert read_table(work.out).sort_by("id").to_pylist() == [
+        {"id": 1, "name": "Ann", "tags": ["new", None], "city": "Oslo", "n_items": 2, "items": items},
+        {"id": 2, "name": "Ben", "tags": None, "city": None, "n_items": 0, "items": []}]
+
+
+def sees_a_table_a_query(work, done):
+    assert rows_of(read_table(work.out / "purchase")) == [(1, "purchase")]
+    assert rows_of(read_table(work.out / "refund")) == [(4, "refund")]
+
+
 EXPECTED = {
     "jobs/orders_to_parquet.lua": sees_paid_orders,
     "examples/count_per_user.lua": sees_text(("u1", "1"), ("u15", "1"), ("u2", "1"), ("u1", "2")),
     "examples/console.lua": sees_text(*((n, "NULL", m["value"]) for n, m in zip("01230", ORDERS))),
+    "examples/decimals.lua": sees_text(("1", "16.72", "3.18"), ("4", "4.20", "0.80")),
     "examples/exact_money.lua": sees_exact_money,
     "examples/filter_by_text.lua": sees_text(("u15", "view")),
     "examples/folders.lua": sees_folders,
     "examples/foreach_two_tables.lua": sees_two_tables,
     "examples/keep_corrupt.lua": sees_corrupt_text,
+    "examples/local_time.lua": sees_text(("1", "2026-11-30", "0", "Mon 30 Nov 2026 00:59:59 +01:00"),
+                                         ("2", "2026-11-29", "11", "Sun 29 Nov 2026 11:00:00 +01:00"),
+                                         ("3", "2026-11-30", "1", "Mon 30 Nov 2026 01:00:00 +01:00"),
+                                         ("4", "2026-11-30", "2", "Mon 30 Nov 2026 02:00:00 +01:00")),
     "examples/login.lua": sees_text(*((cut(m["value"]),) for m in ORDERS)),
+    "examples/nested_json.lua": sees_nested_rows,
     "examples/rename_and_select.lua": sees_columns_renamed,
+    "examples/row_for_each_item.lua": sees_text(("1", "a", "9.50"), ("1", "b", "20.00")),
+    "examples/several_queries.lua": sees_a_table_a_query,
     "examples/try_steps.lua": sees_text(("1", "19.90"), ("4", "1000.00")),
 }
 
@@ -165,16 +206,15 @@ def brokers(tmp_path_factory):
 
 def test_every_job_and_example_is_known_here():
     assert {str(f.relative_to(ROOT)) for f in JOB_FILES} == set(EXPECTED)
+    assert all(len(file.read_text().splitlines()) < 40 for file in LUA_FILES)
 
 
 @pytest.mark.parametrize("file", JOB_FILES, ids=lambda f: f.name)
 def test_jobs_and_examples_do_what_they_say(brokers, work, file):
     name = str(file.relative_to(ROOT))
-    assert len(file.read_text().splitlines()) < 40
-    assert f"moontide run {name}" in file.read_text(), "its head says how to run it"
     topic = brokers.topic(2)
-    brokers.produce(topic, ORDERS)
-    sets = {"brokers": brokers.bootstrap, "topic": topic, "out": work.out}
+    brokers.produce(topic, RECORDS.get(name, ORDERS))
+    sets = {"brokers": brokers.bootstrap, "topic": topic, "out": work.out, **SETS.get(name, {})}
     if name == "examples/login.lua":
         (work.dir / "password").write_text("bob-pw\n")
         sets |= {"brokers": brokers.sasl, "user": "bob", "password": f"file:{work.dir}/password",
@@ -185,6 +225,31 @@ def test_jobs_and_examples_do_what_they_say(brokers, work, file):
     assert done.code == 0, repr(done)
     EXPECTED[name](work, done)
     assert "bob-pw" not in done.out + done.err
+
+
+def test_the_script_among_the_examples_prints_its_report(brokers):
+    (script,) = [file for file in LUA_FILES if head_of(file) == "moontide lua"]
+    topic = brokers.topic(2)
+    brokers.produce(topic, ORDERS)
+    done = moontide("lua", script, brokers.bootstrap, topic)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "1\t(none)\n1\tpurchase\n1\trefund\n2\tview\n"
+
+
+def a_spec(path):
+    done = subprocess.run([ROOT / "scripts/spec", path], capture_output=True, text=True, timeout=60, cwd=ROOT,
+                          env={**os.environ, "MOONTIDE": MOONTIDE})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 success" in done.stdout
+
+
+def test_the_specs_of_jobs_in_the_examples_and_in_the_guide_pass(tmp_path):
+    for file in LUA_FILES:
+        if head_of(file) == "scripts/spec":
+            a_spec(file)
+    (text,) = [text for place, text in blocks("lua") if place.startswith("docs/guide") and "describe(" in text]
+    (tmp_path / "guide_spec.lua").write_text(text)
+    a_spec(tmp_path / "guide_spec.lua")
 
 
 # ---- commands
