@@ -153,12 +153,12 @@ local GLOBALS = { "print", "tostring", "pairs", "ipairs", "next" }
 
 -- Calls fn, then puts back what a job's state replaces, and forgets the modules it loaded.
 local function with_globals(fn)
-  local format, first, kept, loaded = string.format, package.loaders[1], {}, {}
+  local format, rep, first, kept, loaded = string.format, string.rep, package.loaders[1], {}, {}
   for name in pairs(package.loaded) do loaded[name] = true end
   for _, name in ipairs(GLOBALS) do kept[name] = _G[name] end
   local ok, a, b = pcall(fn)
   for name, v in pairs(kept) do rawset(_G, name, v) end
-  string.format = format -- luacheck: ignore
+  string.format, string.rep = format, rep -- luacheck: ignore
   for name in pairs(package.loaded) do
     if not loaded[name] and not name:find "^moontide" then package.loaded[name] = nil end
   end

@@ -156,6 +156,10 @@ void mt_log(enum mt_level level, const char *fmt, ...) MT_PRINTF(2, 3);
 /* Query name and batch id that this thread's lines carry; NULL and -1 for none. */
 void mt_log_context(const char *query, int64_t batch_id);
 void mt_log_level(enum mt_level least);
+/* A terminal's line, from the cursor on: goes. */
+#define MT_ERASE "\033[K"
+/* Whether lines begin with MT_ERASE, for they come out where a status line may stand. */
+void mt_log_erases(bool on);
 #endif
 
 /* ---- clock: only main and the query's thread ask, and a job outside any batch; all else is given

@@ -13,12 +13,18 @@
 #include "base/base.h"
 
 static _Atomic int least_level = MT_INFO;
+static _Atomic bool erases;
 static _Thread_local char query_name[128];
 static _Thread_local int64_t query_batch = -1;
 
 void mt_log_level(enum mt_level least)
 {
     atomic_store(&least_level, (int)least);
+}
+
+void mt_log_erases(bool on)
+{
+    atomic_store(&erases, on);
 }
 
 void mt_log_context(const char *query, int64_t batch_id)
@@ -48,6 +54,7 @@ void mt_log_text(enum mt_level level, const char *text)
     if ((int)level < atomic_load(&least_level))
         return;
     struct mt_buf line = {0};
+    mt_buf_adds(&line, atomic_load(&erases) ? MT_ERASE : "");
     add_head(&line, level);
     for (const char *p = text; *p; p++) {
         if (*p == '\n')

@@ -29,6 +29,73 @@ extern const struct mt_embedded mt_embedded_files[];
 static const char JIT_LIMITS[] =
     "jit.opt.start('maxtrace=8000', 'maxrecord=16000', 'sizemcode=64', 'maxmcode=16384')";
 
+/* ---- memory
+ *
+ * LuaJIT's own limit (128 TB) is none, and where the machine's memory ends the kernel kills
+ * without a word. So a state is refused memory before that, which is an error like others. What
+ * counts a state's bytes stands in front of LuaJIT's allocator, is a userdata of that state,
+ * and steps aside when the state is closed: LuaJIT frees its heap at once only by itself. */
+
+struct bounded {
+    lua_Alloc get;
+    void *ud;
+    size_t held, most; /* bytes */
+};
+
+static void *get_bounded(void *ud, void *p, size_t old, size_t size)
+{
+    struct bounded *bounded = ud;
+    if (size > old && size - old > bounded->most - bounded->held)
+        return NULL;
+    void *got = bounded->get(bounded->ud, p, old, size);
+    if (got || size == 0)
+        bounded->held += size - old;
+    return got;
+}
+
+static int step_aside(lua_State *L)
+{
+    struct bounded *bounded = lua_touserdata(L, 1);
+    lua_setallocf(L, bounded->get, bounded->ud);
+    return 0;
+}
+
+static size_t held_by(lua_State *L)
+{
+    return (size_t)lua_gc(L, LUA_GCCOUNT, 0) * 1024 + (size_t)lua_gc(L, LUA_GCCOUNTB, 0);
+}
+
+void mt_lua_bound(lua_State *L, size_t most)
+{
+    struct bounded *bounded = lua_newuserdata(L, sizeof *bounded);
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, step_aside);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    luaL_ref(L, LUA_REGISTRYINDEX);
+    size_t held = held_by(L);
+    *bounded = (struct bounded){.held = held, .most = most > held ? most : held};
+    bounded->get = lua_getallocf(L, &bounded->ud);
+    lua_setallocf(L, get_bounded, bounded);
+}
+
+/* Three quarters of what there is: of the machine's memory, or of the container's. */
+static size_t memory_for_scripts(void)
+{
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                         "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    size_t most = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        size_t limit; /* the file says "max" where there is none */
+        FILE *in = fopen(limits[i], "re");
+        if (in && fscanf(in, "%zu", &limit) == 1 && limit < most)
+            most = limit;
+        if (in)
+            fclose(in);
+    }
+    return most / 4 * 3;
+}
+
 static int no_memory(lua_State *L)
 {
     const char *text = lua_tostring(L, -1);
@@ -173,6 +240,7 @@ static int fill_state(lua_State *L)
     if (luaL_loadstring(L, JIT_LIMITS) != 0)
         return lua_error(L);
     lua_call(L, 0, 0);
+    mt_lua_bound(L, memory_for_scripts());
     return 0;
 }
 
@@ -258,6 +326,19 @@ static const char *masked(lua_State *L, const char *text)
     return lua_tostring(L, -1);
 }
 
+/* LuaJIT's words for it are "not enough memory", with or without a place in front. What the
+ * script left behind is collected, so that there is room for words. */
+static bool is_out_of_memory(lua_State *L, const char *text, size_t *held)
+{
+    static const char end[] = "not enough memory";
+    size_t len = text ? strlen(text) : 0;
+    if (len < strlen(end) || strcmp(text + len - strlen(end), end) != 0)
+        return false;
+    *held = held_by(L);
+    lua_gc(L, LUA_GCCOLLECT, 0);
+    return true;
+}
+
 static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_error *err)
 {
     int top = lua_gettop(L);
@@ -269,6 +350,15 @@ static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_e
             status = MT_REJECT;
         class_ = class_of(field(L, top, "class"), class_);
         text = field(L, top, "text");
+    }
+    size_t held;
+    if (is_out_of_memory(L, text, &held)) {
+        mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
+                "%s: script out of memory: it held %zu MB and got no more; let it keep less in "
+                "variables, or make batches smaller (maxBatchBytes, maxOffsetsPerTrigger)",
+                masked(L, text), held >> 20);
+        lua_settop(L, top - 1);
+        return MT_FATAL;
     }
     mt_fail(err, status, class_, "%s", text ? masked(L, text) : "an error without words");
     lua_settop(L, top - 1);

@@ -18,6 +18,9 @@
 /* A fresh state: the whole LuaJIT library, Moontide's own modules, no job. Ends the
  * process with MT_CLASS_MACHINE when there is no memory for it. */
 lua_State *mt_lua_new(void);
+/* From now on the state may hold so many bytes; more is an error of the script. mt_lua_new has
+ * done this already, with most of the machine's memory. Once a state. */
+void mt_lua_bound(lua_State *L, size_t most);
 /* lua_pcall that puts the error value into err. An error without a class of its own gets
  * class_, and a traceback if it names no place in the job. Nothing is left on the stack on failure.
  */

@@ -21,13 +21,13 @@
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "script/script_run.h"
 
 #define TICK_MS 1000
 #define WRITE_BYTES 4096 /* what a pipe takes at once when poll says it is writable */
-#define ERASE "\033[K"   /* a terminal's line, from the cursor on */
 
 void mt_run_stop(struct mt_running *running)
 {
@@ -69,7 +69,7 @@ static void show_waiting(struct screen *screen, int width, int64_t now_ms)
         memcpy(screen->shown, screen->waiting, sizeof screen->shown);
         screen->since_ms = now_ms;
     }
-    mt_buf_adds(&screen->pending, ERASE);
+    mt_buf_adds(&screen->pending, MT_ERASE);
     if (!*screen->shown)
         return;
     char time[32];
@@ -194,7 +194,7 @@ static void attend_to_the_end(struct mt_running *running, int signal_fd)
             mt_run_stop(running);
         }
     }
-    if (*screen.shown && write(running->out_fd, ERASE, strlen(ERASE)) < 0)
+    if (*screen.shown && write(running->out_fd, MT_ERASE, strlen(MT_ERASE)) < 0)
         give_up_output(&screen, running, errno);
     if (!running->answer->code)
         running->answer->code = screen.broken;
@@ -210,6 +210,15 @@ static void claim_output(struct mt_running *running)
     running->out_fd = copy < 0 ? STDOUT_FILENO : copy;
     if (copy >= 0)
         dup2(STDERR_FILENO, STDOUT_FILENO);
+}
+
+/* Whether what is logged comes out on the terminal that shows the waiting. */
+static bool logs_beside_the_waiting(const struct mt_running *running)
+{
+    struct stat out, log;
+    return running->request->terminal && isatty(STDERR_FILENO) &&
+           fstat(running->out_fd, &out) == 0 && fstat(STDERR_FILENO, &log) == 0 &&
+           out.st_rdev == log.st_rdev;
 }
 
 static void release_output(struct mt_running *running)
@@ -233,6 +242,7 @@ void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *a
     pthread_sigmask(SIG_BLOCK, &ours, &before); /* every later thread inherits it */
     signal(SIGPIPE, SIG_IGN);
     claim_output(&running);
+    mt_log_erases(logs_beside_the_waiting(&running));
 
     int signal_fd = signalfd(-1, &ours, SFD_CLOEXEC | SFD_NONBLOCK);
     running.outbox = mt_outbox_new();
@@ -250,6 +260,7 @@ void mt_script_run(const struct mt_run_request *request, struct mt_run_answer *a
         pthread_join(thread, NULL);
     }
 
+    mt_log_erases(false);
     release_output(&running);
     mt_workers_free(&running);
     pthread_mutex_destroy(&running.mutex);

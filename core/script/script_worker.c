@@ -16,7 +16,6 @@
 #include "script/script_run.h"
 #include "sink/sink.h"
 
-#define ERASE "\033[K" /* a terminal's line, from the cursor on */
 #define LONG_US 60000000
 enum { SLEEP_MS = 1000 };
 
@@ -36,7 +35,7 @@ const char *mt_worker_name(const struct mt_worker *worker)
 static void put(struct mt_worker *worker, const char *head, const char *lines)
 {
     bool terminal = worker->running->request->terminal;
-    char *text = mt_format("%s%s%s", terminal ? ERASE : "", head, lines);
+    char *text = mt_format("%s%s%s", terminal ? MT_ERASE : "", head, lines);
     mt_outbox_put(worker->running->outbox, text);
     free(text);
 }

@@ -5,7 +5,7 @@ local host = require "moontide._host"
 
 local M = {}
 
-local USAGE, INTERNAL = 2, 1 -- exit codes of our own; the rest come with their errors
+local INTERNAL, USAGE, JOB = 1, 2, 3 -- exit codes of our own; the rest come with their errors
 
 local EXIT_CODES = [[
 Exit codes:
@@ -221,7 +221,10 @@ function commands.run(args)
     terminal = not args.json and host.isatty(1),
   }
   if answer.error then
-    M.fail(answer.code, answer.error)
+    -- the first mistake of a declaration ends a run; a file that does not compile has no other
+    local check = answer.code == JOB and loadfile(args.job)
+      and ("\nTry: moontide check %s, which tells all mistakes at once"):format(args.job)
+    M.fail(answer.code, answer.error .. (check or ""))
   end
   return answer.code
 end

@@ -63,11 +63,23 @@ local function safe_next(t, k)
   return key, v
 end
 
---- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and pairs, next and
---- ipairs that refuse a row, which looks empty to them.
+local rep = string.rep
+
+-- LuaJIT's own wraps around: 1e10 times a text is the empty text, without an error.
+local function safe_rep(text, n, between)
+  if type(n) == "number" and n >= 2 ^ 31 then
+    error(("string.rep: %.0f times is more than a text can hold"):format(n), 2)
+  end
+  local repeated = rep(text, n, between)
+  return repeated
+end
+
+--- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, pairs, next and ipairs
+--- that refuse a row, which looks empty to them, and a string.rep that never gives less than asked.
 function M.install()
   print, tostring, string.format = log.info, value.text, value.format -- luacheck: ignore
   pairs, ipairs, next = safe_pairs, safe_ipairs, safe_next -- luacheck: ignore
+  string.rep = safe_rep -- luacheck: ignore
 end
 
 -- ---- files

@@ -3,7 +3,7 @@
 goes on with every row once."""
 import pytest
 
-from harness import DATA, JOB, SCRIPT, assert_exactly_once, read_table
+from harness import DATA, JOB, MACHINE, MOONTIDE, SCRIPT, assert_exactly_once, read_table
 
 DDL = '"n BIGINT, amount DOUBLE", { keep = { "partition", "offset", "value" } }'
 
@@ -111,6 +111,30 @@ def test_a_column_that_is_not_there_is_told_at_its_line(work, topic):
     text = work.job(topic, ':fromJson("value", "amount DOUBLE")\n:select("amuont")')
     done = work.run(text)
     assert done.code == JOB and f"job.lua:{line_of(text, 'amuont')}" in done.err and "amount" in done.err, repr(done)
+
+
+def test_a_script_that_asks_for_more_than_there_is_says_so(work, topic):
+    text = work.job(topic, ''':filter(function(row)
+  return #string.rep("x", 1e10) > 0
+end)''')
+    done = work.run(text)
+    assert done.code == SCRIPT and "string.rep: 10000000000 times" in done.err, repr(done)
+    assert f"job.lua:{line_of(text, 'string.rep')}" in done.err and f"{topic}[0]@0" in done.err
+    text = work.job(topic, ''':filter(function(row)
+  local text = string.rep("x", 1e9)
+  return #(text .. "y") > 0 and #(text .. "z") > 0
+end)''')
+    (work.dir / "job.lua").write_text(text)
+    done = work.command("run", work.dir / "job.lua", program=["prlimit", f"--as={3 << 30}", MOONTIDE]).finish()
+    assert done.code == MACHINE and "script out of memory" in done.err and "batch 0" in done.err, repr(done)
+    assert "job.lua" in done.err and not work.out.exists() or read_table(work.out).num_rows == 0
+
+
+def test_mistakes_of_a_declaration_point_at_check(work, topic):
+    done = work.run(work.job(topic, ":selct 'a'"))
+    assert done.code == JOB and "Try: moontide check " in done.err, repr(done)
+    assert "Try:" not in work.run("local x = = 1").err, "there is one mistake that it could tell"
+    assert "Try:" not in work.command("run", "nowhere.lua").finish().err
 
 
 def test_a_filter_must_say_true_or_false(work, topic):

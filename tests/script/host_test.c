@@ -147,6 +147,32 @@ static void failed_calls_leave_nothing_on_the_stack(void **state)
     assert_int_equal(lua_gettop(L), top);
 }
 
+static void a_script_without_memory_says_so_and_can_go_on(void **state)
+{
+    (void)state;
+    mt_lua_bound(L, 8 << 20);
+    static const char *const greedy[] = {
+        "local t = {} for i = 1, 1e9 do t[i] = 'x' .. i end",
+        "local s = ('x'):rep(2e7)",
+        "local ok, why = pcall(string.rep, 'x', 2e7) error({text = 'job.lua:7: ' .. why}, 0)",
+    };
+    for (size_t i = 0; i < sizeof greedy / sizeof *greedy; i++) {
+        assert_int_equal(run(greedy[i]), MT_FATAL);
+        assert_int_equal(err.class_, MT_CLASS_MACHINE);
+        contains("not enough memory: script out of memory: it held ");
+        contains("maxBatchBytes");
+    }
+    contains("job.lua:7: ");
+    expect_ok("local s = ('x'):rep(1e6)");
+}
+
+static void what_a_script_lets_go_counts_no_more(void **state)
+{
+    (void)state;
+    mt_lua_bound(L, 64 << 20);
+    expect_ok("for i = 1, 1000 do local s = ('x'):rep(1e6 + i) end");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +187,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(error_without_a_place_gets_a_traceback, open_lua,
                                         close_lua),
         cmocka_unit_test_setup_teardown(any_value_can_be_an_error, open_lua, close_lua),
+        cmocka_unit_test_setup_teardown(a_script_without_memory_says_so_and_can_go_on, open_lua,
+                                        close_lua),
+        cmocka_unit_test_setup_teardown(what_a_script_lets_go_counts_no_more, open_lua, close_lua),
         cmocka_unit_test_setup_teardown(failed_calls_leave_nothing_on_the_stack, open_lua,
                                         close_lua),
     };
