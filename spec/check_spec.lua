@@ -124,6 +124,29 @@ return s.writeStream:format "console"
     assert.same({ 2, 4, 6, 8, 11, 12 }, lines)
   end)
 
+  it("tells behind a frame at fault what does not hang on its columns", function()
+    local facts = facts_of [[
+local mt = require "moontide"
+return mt.memoryStream "n INT"
+  :filtr(function() return true end)
+  :withColumn("a", "INTT", function() return 1 end)
+  :select "a"
+  :filter(7)
+  .writeStream:format "parqet"
+  :partitionBy "a"]]
+    local lines = {}
+    for i, one in ipairs(facts.errors) do lines[i] = one.line end
+    assert.same({ 3, 4, 6, 7 }, lines)
+    assert.matches("INTT", facts.errors[2].text)
+    assert.matches("parqet", facts.errors[4].text)
+    facts = facts_of [[
+local mt = require "moontide"
+return mt.memoryStream("n INT"):selct "n"
+  .writeStream:option("path", "/tmp/table"):option("compresion", "zstd"):partitionBy "n"]]
+    assert.same({ 2, 2 + 1 }, { facts.errors[1].line, facts.errors[2].line })
+    assert.equal(2, #facts.errors)
+  end)
+
   it("names values of --set that the job does not read", function()
     local facts = facts_of((GOOD:gsub('"localhost:9"', 'mt.conf("brokers", "x:9")')), { broker = "y:9" })
     assert.matches('--set broker: the job does not read it; did you mean "brokers"?',
@@ -159,7 +182,7 @@ return {
     local faulty = facts_of((two:gsub("truncate", "truncat"):gsub("filter", "filtr"):gsub('select "n"', 'select "m"')))
     local lines = {}
     for i, one in ipairs(faulty.errors) do lines[i] = one.line end
-    assert.same({ 4, 5 }, lines)
+    assert.same({ 4, 5, 7 }, lines)
     faulty = facts_of((two:gsub("truncate", "truncat"):gsub(':queryName "some"', "")))
     lines = {}
     for i, one in ipairs(faulty.errors) do lines[i] = one.line end

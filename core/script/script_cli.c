@@ -138,6 +138,19 @@ static int host_show(lua_State *L)
     return 1;
 }
 
+/* backup(dir, file) -> true, or nil, message, class */
+static int host_backup(lua_State *L)
+{
+    struct mt_error err = {0};
+    char dir[PATH_MAX];
+    if (!realpath(luaL_checkstring(L, 1), dir))
+        return push_errno(L, MT_CLASS_CHECKPOINT, lua_tostring(L, 1));
+    if (mt_store_backup(dir, luaL_checkstring(L, 2), &err) != MT_OK)
+        return mt_lua_failure(L, &err);
+    lua_pushboolean(L, true);
+    return 1;
+}
+
 /* realpath(path) -> path, or nil, message, class */
 static int host_realpath(lua_State *L)
 {
@@ -274,23 +287,12 @@ static int host_isatty(lua_State *L)
 static int open_host(lua_State *L)
 {
     static const luaL_Reg functions[] = {
-        {"run", host_run},
-        {"show", host_show},
-        {"realpath", host_realpath},
-        {"tempdir", host_tempdir},
-        {"chdir", host_chdir},
-        {"versions", host_versions},
-        {"isatty", host_isatty},
-        {"files", host_files},
-        {"mock", mt_lua_mock},
-        {"head", host_head},
-        {"create", host_create},
-        {"wait", host_wait},
-        {"now", host_now},
-        {"sources", mt_lua_sources},
-        {"prompt", mt_lua_prompt},
-        {"history", mt_lua_history},
-        {NULL, NULL},
+        {"run", host_run},           {"show", host_show},         {"backup", host_backup},
+        {"realpath", host_realpath}, {"tempdir", host_tempdir},   {"chdir", host_chdir},
+        {"versions", host_versions}, {"isatty", host_isatty},     {"files", host_files},
+        {"mock", mt_lua_mock},       {"head", host_head},         {"create", host_create},
+        {"wait", host_wait},         {"now", host_now},           {"sources", mt_lua_sources},
+        {"prompt", mt_lua_prompt},   {"history", mt_lua_history}, {NULL, NULL},
     };
     lua_newtable(L);
     luaL_register(L, NULL, functions);

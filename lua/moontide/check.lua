@@ -97,7 +97,8 @@ local function finish(returned)
   if whole or #fault.noted == 0 then fault.guard(function() end, query.list, returned) end
   local list = json.array {}
   for _, one in ipairs(entries) do
-    if query.is_whole(one) then list[#list + 1] = fault.guard(function() end, query.rehearse, one, facts_of) end
+    local rehearse = query.is_whole(one) and query.rehearse or query.rehearse_sink
+    list[#list + 1] = fault.guard(function() end, rehearse, one, facts_of)
   end
   return list
 end

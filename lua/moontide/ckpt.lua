@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
---- `moontide ckpt show`: what a checkpoint says, for people.
+--- `moontide ckpt`: what a checkpoint says, for people; and a copy of it.
 local cjson = require "cjson"
 
 local M = {}
@@ -165,6 +165,18 @@ function M.show(args)
     return args.fail(class, message)
   end
   print(args.json and json or M.text(cjson.decode(json)))
+  return 0
+end
+
+--- Copies a checkpoint into a file, also while its query runs.
+---@param args { dir: string, file: string, fail: fun(code: integer, text: string): integer }
+---@return integer exit code
+function M.backup(args)
+  local done, message, class = require("moontide._host").backup(args.dir, args.file)
+  if not done then
+    return args.fail(class, message)
+  end
+  print(("%s is written; to go back to it, stop the query and put it in an empty folder as data.mdb"):format(args.file))
   return 0
 end
 

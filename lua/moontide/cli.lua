@@ -123,13 +123,21 @@ end
 
 local function add_ckpt(parser)
   local ckpt = parser:command("ckpt")
-    :summary "Look at a checkpoint."
+    :summary "Look at a checkpoint, or copy it."
     :command_target "ckpt_command"
   local show = ckpt:command("show")
     :summary "Say what a checkpoint holds; also while its query runs."
     :description "Query, last plan and commit, offsets, script, sink, and how to start again."
   show:argument("DIR", "The checkpoint's folder (checkpointLocation)."):target "dir"
   show:flag("--json", "All of it, as one JSON object.")
+  local backup = ckpt:command("backup")
+    :summary "Copy a checkpoint into a file; also while its query runs."
+    :description(
+      "Writes a copy that is whole and durable, also while the query goes on. To go back to it, stop\n"
+        .. "the query and put the file into an empty folder as data.mdb. A sink that remembers its batches\n"
+        .. "notices when it is further than a copy that was put back, and the query does not start.")
+  backup:argument("DIR", "The checkpoint's folder (checkpointLocation)."):target "dir"
+  backup:argument("FILE", "The file to write; it must not be there yet."):target "file"
 end
 
 local function add_new(parser)
@@ -252,7 +260,8 @@ function commands.shell()
 end
 
 function commands.ckpt(args)
-  return require("moontide.ckpt").show { dir = args.dir, json = args.json, fail = M.fail }
+  args.fail = M.fail
+  return require("moontide.ckpt")[args.ckpt_command](args)
 end
 
 function commands.new(args)

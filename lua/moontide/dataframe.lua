@@ -43,10 +43,14 @@ end
 -- These name their columns whatever they are given, so behind them mistakes are found again.
 local NAMES_COLUMNS = { [steps.map] = true, [steps.flat_map] = true, [steps.from_json] = true }
 
+-- These look up names in the columns there are.
+local LOOKS_UP = { [steps.select] = true, [steps.drop] = true, [steps.rename] = true }
+
 local function add(frame, make, ...)
   if frame._apply then return frame._apply(frame, make, ...) end
-  if not frame._schema and not NAMES_COLUMNS[make] then return frame end
+  if not frame._schema and LOOKS_UP[make] then return frame end
   local step = make(...)
+  if not frame._schema and not NAMES_COLUMNS[make] then return frame end
   local list = {}
   for i, before in ipairs(frame._steps) do list[i] = before end
   list[#list + 1] = step

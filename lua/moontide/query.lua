@@ -11,6 +11,7 @@ local log = require "moontide.log"
 local object = require "moontide.object"
 local options = require "moontide.options"
 local run = require "moontide.run"
+local schemas = require "moontide.schema"
 local times = require "moontide.times"
 local writer = require "moontide.writer"
 local C = core.C
@@ -106,7 +107,7 @@ end
 ---@param value any
 ---@return boolean
 function M.is_whole(value)
-  return object.is_a(value, writer.class) and not value._flawed
+  return object.is_a(value, writer.class) and not value._flawed and not value._flawed_frame
 end
 
 local function expect_checkpoint(query, sink)
@@ -208,6 +209,17 @@ function M.rehearse(query, show)
   C.mt_sink_free(plan.sink)
   if not ok then error(result, 0) end
   return result
+end
+
+--- The mistakes in where rows go that do not hang on what the rows are, for a query whose frame was
+--- at fault under `check`.
+---@param value any
+function M.rehearse_sink(value)
+  if not object.is_a(value, writer.class) or value._flawed then return end
+  local any = schemas.parse "any STRING"
+  local sink, keep = sink_of(object.with(value, { _partition_by = {} }), any)
+  C.mt_sink_free(sink)
+  return keep
 end
 
 --- The options of a query's sink, for people.

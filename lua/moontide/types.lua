@@ -113,6 +113,7 @@ end
 
 -- The class `mt`: fields that its annotations name, and its functions.
 local function write_mt(out)
+  require("moontide.live").begin() -- what scripts have and jobs have not
   local mt, lines = require "moontide", files["moontide/init.lua"]
   for n, line in ipairs(lines) do
     if line == "---@class mt" then

@@ -14,6 +14,8 @@ local M = {}
 ---@field package _trigger mt.Trigger
 ---@field package _query_name string?
 ---@field package _foreach function? of foreachBatch: it says itself where rows go
+---@field package _flawed boolean? under `check`: one of its own methods was at fault
+---@field package _flawed_frame boolean? and: its frame was
 ---@field package _given table<string, boolean> methods that name a sink, as far as called
 local Writer = {}
 
@@ -28,6 +30,7 @@ local Writer = {}
 ---@return mt.DataStreamWriter
 function M.of(frame)
   local state = destination.state(frame)
+  state._flawed, state._flawed_frame = nil, frame._flawed
   state._trigger, state._given = { kind = "default", interval_ms = 0, text = "at once" }, {}
   return object.new(Writer, state)
 end

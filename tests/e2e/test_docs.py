@@ -277,6 +277,8 @@ def test_every_command_line_in_the_pages_exists(where, line):
         if not re.fullmatch(r"[a-z]+", word):
             break
         command.append(word)
+    if command == ["spec"]:
+        return  # hands everything to busted
     done = moontide(*command, "--help")
     assert done.returncode == 0, f"{where}: {line}: {done.stderr}"
     missing = [flag for flag in flags if not re.search(rf"{flag}\b", done.stdout)]
