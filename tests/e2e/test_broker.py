@@ -308,7 +308,8 @@ def test_a_log_cut_below_what_was_planned_or_read_is_not_waited_for(own, work, s
         assert word in done.err, f"{word!r} is not in: {done.err}"
     # Going on: what is left of the planned range, then what comes.
     going_on = work.job(topic, PLACES, kafka=own, source={"failOnDataLoss": False})
-    work.run_ok(going_on)
+    warned = work.run_ok(going_on).err
+    assert "since the cut" in warned and "skipped" in warned and f"offsets {kept} to 99 are gone" in warned
     own.produce_values(topic, 0, ["new"])
     work.run_ok(going_on)
     values = [v.decode() for v in read_table(work.out)["value"].to_pylist()]

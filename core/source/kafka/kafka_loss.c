@@ -83,7 +83,10 @@ enum mt_status kafka_lost(struct kafka *k, enum kafka_loss kind, const struct ka
     if (k->fail_on_loss) {
         status = mt_fail(err, MT_FATAL, MT_CLASS_DATA_LOSS, "data loss: %s; %s", text, cure);
     } else {
-        mt_log(MT_WARN, "data loss: %s; failOnDataLoss is false: going on", text);
+        mt_log(MT_WARN, "data loss: %s; failOnDataLoss is false: going on%s", text,
+               kind == KAFKA_LOSS_CUT ? " at the end of the log: what was written since the cut at "
+                                        "offsets below it is skipped"
+                                      : "");
         k->fill.lost += to > from ? to - from : 0;
     }
     free(text);
