@@ -1,6 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local mt = require "moontide"
 local support = require "spec.support"
+local jitwatch = require "moontide.jitwatch"
 local util = require "jit.util"
 
 local function rows(n)
@@ -342,6 +343,7 @@ describe("steps called anew in each batch", function()
       jit.attach(watch, "trace")
       run()
       jit.attach(watch)
+      jitwatch.attach()
       return #sources
     end
     local sums = {}

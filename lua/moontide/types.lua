@@ -5,6 +5,8 @@
 -- comment above the line where LuaJIT says that it stands. What is public follows from there: `mt`,
 -- and every class that something public names.
 local host = require "moontide._host"
+local job = require "moontide.job"
+local live = require "moontide.live"
 local suggest = require "moontide.suggest"
 
 local M = {}
@@ -115,6 +117,7 @@ end
 local function write_mt(out)
   require("moontide.live").begin() -- what scripts have and jobs have not
   local mt, lines = require "moontide", files["moontide/init.lua"]
+  rawset(mt, "file", job.file) -- as a job has it
   for n, line in ipairs(lines) do
     if line == "---@class mt" then
       for _, annotation in ipairs((class_head(lines, n))) do out[#out + 1] = annotation end
@@ -147,6 +150,7 @@ end
 ---@return string
 function M.text()
   files = {}
+  live.begin() -- what scripts and specs have beyond a job
   for name, text in pairs(host.sources()) do files[name] = lines_of(text) end
   local classes, written, out, seen = find_classes(), {}, {}, 0
   write_mt(out)
