@@ -333,20 +333,41 @@ def lua(value):
 
 
 def kafka_job(kafka, topic, out, checkpoint, steps="", trigger="availableNow = true", source=None, sink=None,
-              partition_by=(), writer="", form="parquet"):
-    """The text of a job: topic → steps → a table."""
+              partition_by=(), writer="", form="parquet", each=None):
+    """The text of a job: topic → steps → a table, or what the text `each` makes of a batch."""
     reads = {"kafka.bootstrap.servers": kafka.bootstrap, "subscribe": topic, "startingOffsets": "earliest",
              **(source or {})}
-    writes = {**({"path": out} if form == "parquet" else {}), "checkpointLocation": checkpoint, **(sink or {})}
+    writes = {**({"path": out} if form == "parquet" and not each else {}), "checkpointLocation": checkpoint, **(sink or {})}
     lines = ['local mt = require "moontide"', "", f"return mt.readStream:format {lua('kafka')}"]
     lines += [f"  :option({lua(k)}, {lua(v)})" for k, v in reads.items() if v is not None]
     lines += ["  :load()", *(f"  {line}" for line in steps.strip().splitlines())]
-    lines += [f"  .writeStream:format {lua(form)}"]
+    if each:
+        body = [f"    {line}" for line in each.strip().splitlines()]
+        lines += ["  .writeStream:foreachBatch(function(batch, id, state)", *body, "  end)"]
+    else:
+        lines += [f"  .writeStream:format {lua(form)}"]
     lines += [f"  :option({lua(k)}, {lua(v)})" for k, v in writes.items() if v is not None]
     lines += [f"  :partitionBy({', '.join(map(lua, partition_by))})"] if partition_by else []
     lines += [f"  :trigger {{ {trigger} }}"] if trigger else []
     lines += [f"  {writer}"] if writer else []
     return "\n".join(lines) + "\n"
+
+
+# ---- the named steps of the built program
+
+
+def named(*calls):
+    """The step names that the core's sources pass to these calls: a new step is tested by itself."""
+    call = re.compile(r'\b(?:%s)\([^;]*?"([a-z]+\.[a-z_]+)"' % "|".join(calls), re.DOTALL)
+    texts = [p.read_text() for p in sorted((ROOT / "core").rglob("*.c")) if p.stem not in ("step_kill", "step_none")]
+    return sorted({name for text in texts for name in call.findall(text)})
+
+
+KILL_STEPS = named("mt_step", "mt_store_write")
+FAIL_STEPS = named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync")
+# Steps of a new checkpoint, not of a batch.
+ONCE_STEPS = {s for s in KILL_STEPS
+              if s.startswith("start.") or s in ("store.first", "store.meta", "store.built", "store.renamed")}
 
 
 # ---- the table, as others see it

@@ -11,24 +11,16 @@ import time
 import pyarrow.compute as pc
 import pytest
 
-from harness import (CHECKPOINT, LONG, MACHINE, ROOT, SINK, Stream, assert_exactly_once, log_entries, logged_files, read_files,
-                     read_table)
+from harness import (CHECKPOINT, FAIL_STEPS, KILL_STEPS, LONG, MACHINE, ONCE_STEPS, SINK, Stream, assert_exactly_once,
+                     log_entries, logged_files, read_files, read_table)
 
 STEPS = ':fromJson("value", "n BIGINT, part STRING, amount DOUBLE", { keep = { "partition", "offset", "value" } })'
 SIGKILLED = -9
 
 
-def named(*calls):
-    """The step names that the core's sources pass to these calls: a new step is tested by itself."""
-    call = re.compile(r'\b(?:%s)\([^;]*?"([a-z]+\.[a-z_]+)"' % "|".join(calls), re.DOTALL)
-    texts = [p.read_text() for p in sorted((ROOT / "core").rglob("*.c")) if p.stem not in ("step_kill", "step_none")]
-    return sorted({name for text in texts for name in call.findall(text)} - OF_SAVES)
-
-
-# Intent records are those of a foreachBatch's saves: tests/engine/save_test.c dies at them.
-OF_SAVES = {"store.calls", "calls.before", "calls.after"}
-KILLS = named("mt_step", "mt_store_write")
-FAILS = named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync")
+# Intent records are those of foreachBatch: test_crash_foreach.py.
+KILLS = [s for s in KILL_STEPS if s != "store.calls" and not s.startswith("calls.")]
+FAILS = [s for s in FAIL_STEPS if s != "store.calls"]
 
 
 def test_forty_kills_at_random_moments_lose_nothing_and_double_nothing(kafka, work):
@@ -106,12 +98,8 @@ def test_a_kill_at_this_step_is_recovered_from(work, filled, step):
     assert reached, f"no run came by {step}"
 
 
-# Steps of a new checkpoint, not of a batch.
-ONCE = {s for s in KILLS if s.startswith("start.") or s in ("store.first", "store.meta", "store.built", "store.renamed")}
-
-
 @pytest.mark.parametrize("batch", [9, 10])
-@pytest.mark.parametrize("step", [s for s in KILLS if s not in ONCE])
+@pytest.mark.parametrize("step", [s for s in KILLS if s not in ONCE_STEPS])
 def test_a_kill_around_the_compacted_entry_is_recovered_from(work, filled, step, batch):
     topic, produced = filled
     job = crash_job(work, topic)
