@@ -231,6 +231,8 @@ enum mt_status shape_check(const char *before, const char *now, int64_t batch,
                            struct mt_error *err) MT_NODISCARD;
 /* The settings' own, or one of what their sources and sink are; caller frees. */
 char *shape_of(const struct mt_query_settings *settings);
+/* A topic that is subscribed to no more, though its source must not lose data; or NULL. */
+char *shape_topic_gone(const char *before, const char *now);
 bool shape_same_source(const char *before, const char *now, int64_t i);
 
 /* ---- engine_query.c */

@@ -32,6 +32,21 @@ static bool stays(const struct mt_query *query, const struct mt_source *new, con
     return shape_same_source(query->shape, shape, i) && reads_the_same(query->sources[i], new);
 }
 
+/* A restart would end with that, where the rows that are lost can be counted. */
+static enum mt_status refuse_loss(const struct mt_query *query, const char *shape,
+                                  struct mt_error *err)
+{
+    char *topic = shape_topic_gone(query->shape, shape);
+    if (!topic)
+        return MT_OK;
+    mt_fail(err, MT_REJECT, MT_CLASS_DATA_LOSS,
+            "topic %s is not subscribed to any more, and what of it was not read yet would be "
+            "lost: set failOnDataLoss to false if that is wanted",
+            topic);
+    free(topic);
+    return MT_REJECT;
+}
+
 /* Why a restart would not go on with this; told are the changes with which it would. */
 static enum mt_status refuse_shape(const struct mt_query *query,
                                    const struct mt_query_settings *settings, const char *shape,
@@ -43,7 +58,9 @@ static enum mt_status refuse_shape(const struct mt_query *query,
                        "checkpointLocation changed from %s to %s: restart for that",
                        query->temporary ? "none" : query->checkpoint,
                        checkpoint ? checkpoint : "none");
-    enum mt_status status = shape_check(query->shape, shape, query->committed + 1, err);
+    enum mt_status status = refuse_loss(query, shape, err);
+    if (status == MT_OK)
+        status = shape_check(query->shape, shape, query->committed + 1, err);
     if (status == MT_OK && query->phase == PHASE_RECOVER)
         status = recover_other_sink(query,
                                     settings->sink ? settings->sink->identity : FOREACH_BATCH, err);

@@ -13,6 +13,7 @@
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "engine/engine_int.h"
 
@@ -120,6 +121,52 @@ enum mt_status shape_check(const char *before, const char *now, int64_t batch, s
     }
     json_decref(old), json_decref(new);
     return status;
+}
+
+/* The next name of a comma list from *at on; NULL: none. *at: behind it. */
+static const char *next_name(const char **at, size_t *len)
+{
+    const char *name = *at + strspn(*at, ", ");
+    size_t n = strcspn(name, ",");
+    *at = name + n;
+    while (n > 0 && name[n - 1] == ' ')
+        n--;
+    *len = n;
+    return n ? name : NULL;
+}
+
+static bool is_listed(const char *list, const char *wanted, size_t len)
+{
+    size_t n;
+    for (const char *name; (name = next_name(&list, &n));)
+        if (n == len && strncmp(name, wanted, len) == 0)
+            return true;
+    return false;
+}
+
+static char *first_gone(const char *was, const char *is)
+{
+    size_t n;
+    for (const char *name; (name = next_name(&was, &n));)
+        if (!is_listed(is, name, n))
+            return mt_format("%.*s", (int)n, name);
+    return NULL;
+}
+
+char *shape_topic_gone(const char *before, const char *now)
+{
+    json_t *old = json_loads(before, 0, NULL), *new = json_loads(now, 0, NULL);
+    json_t *old_sources = json_object_get(old, "sources"), *source;
+    char *topic = NULL;
+    size_t i;
+    json_array_foreach (json_object_get(new, "sources"), i, source) {
+        json_t *was = json_object_get(json_array_get(old_sources, i), "options");
+        json_t *is = json_object_get(source, "options");
+        if (!topic && strcasecmp(text_of(is, "failondataloss"), "false") != 0)
+            topic = first_gone(text_of(was, "subscribe"), text_of(is, "subscribe"));
+    }
+    json_decref(old), json_decref(new);
+    return topic;
 }
 
 bool shape_same_source(const char *before, const char *now, int64_t i)

@@ -9,7 +9,7 @@
 
 #define HASH_2 "2222222222222222222222222222222222222222222222222222222222222222"
 #define SHAPE(topic, columns, sink)                                                                \
-    "{\"sources\":[{\"name\":\"numbers\",\"format\":\"numbers\",\"options\":{\"subscribe\":"        \
+    "{\"sources\":[{\"name\":\"numbers\",\"format\":\"numbers\",\"options\":{\"subscribe\":"       \
     "\"" topic "\"}}],\"sink\":{\"identity\":\"" sink "\",\"columns\":\"" columns "\"}}"
 
 static enum mt_status saves_a(struct mt_run *run, struct mt_error *err)
@@ -180,6 +180,34 @@ static void test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on
     saves_deinit(&bench);
 }
 
+static void test_a_topic_that_goes_is_refused_where_data_may_not_be_lost(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script first, second = {.today = saves_b};
+    struct numbers *source;
+    saves_init(&bench, &first, saves_a, 20);
+    bench.settings.shape = SHAPE("t, u", "", "foreachBatch");
+    assert_int_equal(saves_open(&bench, &first), MT_OK);
+    while (vault_of("vault a")->n == 0)
+        step(&bench);
+    struct mt_query_settings settings = second_text(&bench, &second, &source);
+    settings.shape = SHAPE("u ,v", "", "foreachBatch");
+    enum mt_status status;
+    while ((status = mt_query_reload(bench.query, &settings, &bench.err)) == MT_RETRY)
+        step(&bench);
+    assert_int_equal(status, MT_REJECT);
+    assert_non_null(strstr(bench.err.text, "topic t is not subscribed to any more"));
+    settings = second_text(&bench, &second, &source);
+    settings.shape = SHAPE("u\",\"failondataloss\":\"false", "", "foreachBatch");
+    while ((status = mt_query_reload(bench.query, &settings, &bench.err)) == MT_RETRY)
+        step(&bench);
+    assert_int_equal(status, MT_OK);
+    bench.source = source;
+    run_to_the_end(&bench);
+    saves_deinit(&bench);
+}
+
 static void test_a_source_with_other_options_is_another_source(void **state)
 {
     (void)state;
@@ -290,6 +318,7 @@ int main(void)
         cmocka_unit_test(test_a_batch_that_no_sink_holds_is_retried_by_the_new_text),
         cmocka_unit_test(test_a_batch_that_a_sink_holds_a_part_of_is_ended_by_the_old_text),
         cmocka_unit_test(test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on),
+        cmocka_unit_test(test_a_topic_that_goes_is_refused_where_data_may_not_be_lost),
         cmocka_unit_test(test_a_source_with_other_options_is_another_source),
         cmocka_unit_test(test_a_restart_refuses_other_sources_and_tells_the_rest),
         cmocka_unit_test(test_draining_reads_all_there_is_whatever_the_trigger_says),
