@@ -44,8 +44,8 @@ describe("the shell", function()
   end)
 
   it("keeps what was declared as a local", function()
-    feed("local x, y = 1, 2", "x + y", "local function f() end")
-    assert.same({ "3" }, out)
+    feed("local x, y = 1, 2", "x + y", "local function t(n)", "return n + x end", "t(4)")
+    assert.same({ "3", "5" }, out)
   end)
 
   it("shows tables, frames with their columns, and objects by name", function()

@@ -117,6 +117,7 @@ end
 
 -- A local would be gone with its line.
 local function without_local(text)
+  text = text:gsub("^(%s*)local%s+(function%s)", "%1%2")
   return (text:gsub("^(%s*)local%s+([%a_][%w_%s,]*=[^=])", "%1%2"))
 end
 

@@ -62,13 +62,46 @@ def table(text, first, second=None):
 # ---- jobs
 
 
-@pytest.mark.parametrize("place, text", blocks("lua"), ids=lambda v: v if v.count("\n") == 0 else "")
-def test_every_job_in_the_pages_passes_check(tmp_path, place, text):
-    if not (re.search(r"require \"moontide\"", text) and re.search(r"^return ", text, re.M)):
-        pytest.skip("a fragment: a whole job requires moontide and returns its query")
-    (tmp_path / "job.lua").write_text(text)
-    done = moontide("check", "job.lua", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+def code(*kinds):
+    """Those blocks of Lua in the pages that are a "job", a "spec" or a "script"."""
+    def kind(text):
+        return "spec" if "describe(" in text else "job" if re.search("^return ", text, re.M) else "script"
+    found = [(place, text) for place, text in blocks("lua") if kind(text) in kinds]
+    return pytest.mark.parametrize("place, text", found, ids=[place for place, _ in found])
+
+
+@code("job")
+def test_every_job_in_the_pages_passes_check_and_runs(brokers, work, place, text):
+    topic = brokers.topic(2)
+    brokers.produce(topic, ORDERS)
+    text, places = re.subn(r'(?<=:option\("subscribe", )"orders"', lua(topic), text)
+    assert places == 1
+    (work.dir / "job.lua").write_text(text)
+    sets = ["--set", f"brokers={brokers.bootstrap}"]
+    checked = moontide("check", "job.lua", *sets, cwd=work.dir)
+    assert checked.returncode == 0, checked.stderr
+    done = work.run_ok(text, "--once", *sets)
+    assert sum(batch["numInputRows"] for batch in done.progress()) == len(ORDERS)
+
+
+@code("script")
+def test_every_script_in_the_pages_runs(tmp_path, place, text):
+    (tmp_path / "script.lua").write_text(text)
+    done = moontide("lua", "script.lua", cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout != "", done.stderr
+
+
+def run_spec(path):
+    done = subprocess.run([ROOT / "scripts/spec", path], capture_output=True, text=True, timeout=60, cwd=ROOT,
+                          env={**os.environ, "MOONTIDE": MOONTIDE})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 success" in done.stdout
+
+
+@code("spec")
+def test_every_spec_in_the_pages_passes(tmp_path, place, text):
+    (tmp_path / "page_spec.lua").write_text(text)
+    run_spec(tmp_path / "page_spec.lua")
 
 
 def test_the_job_of_the_readme_runs(kafka, work):
@@ -236,20 +269,9 @@ def test_the_script_among_the_examples_prints_its_report(brokers):
     assert done.stdout == "1\t(none)\n1\tpurchase\n1\trefund\n2\tview\n"
 
 
-def a_spec(path):
-    done = subprocess.run([ROOT / "scripts/spec", path], capture_output=True, text=True, timeout=60, cwd=ROOT,
-                          env={**os.environ, "MOONTIDE": MOONTIDE})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "1 success" in done.stdout
-
-
-def test_the_specs_of_jobs_in_the_examples_and_in_the_guide_pass(tmp_path):
-    for file in LUA_FILES:
-        if head_of(file) == "scripts/spec":
-            a_spec(file)
-    (text,) = [text for place, text in blocks("lua") if place.startswith("docs/guide") and "describe(" in text]
-    (tmp_path / "guide_spec.lua").write_text(text)
-    a_spec(tmp_path / "guide_spec.lua")
+def test_the_spec_among_the_examples_passes():
+    (spec,) = [file for file in LUA_FILES if head_of(file) == "scripts/spec"]
+    run_spec(spec)
 
 
 # ---- commands
