@@ -263,6 +263,15 @@ describe("an error in foreachBatch", function()
       support.line() - 3), text, 1, true)
   end)
 
+  it("that comes without its place stands at the function", function()
+    local sulks = setmetatable({}, { __tostring = function() error "no words" end })
+    local text = error_over(2, function() error(sulks) end)
+    assert.matches("^spec/foreach_spec%.lua:%d+: foreachBatch, batch 17: error in error handling$", text)
+    local function deeper() return 1 + deeper() end
+    text = error_over(2, function() deeper() end)
+    assert.matches("foreachBatch, batch 17: stack overflow", text, 1, true)
+  end)
+
   it("of a row function has the words of every row function", function()
     assert.matches(("foreach_spec.lua:%d: filter at orders[2]@102: amount is null here; write (row.amount or 0) > 0")
       :format(support.line()), error_over(5, function(batch) batch:filter(function(row) return row.amount > 0 end) end),

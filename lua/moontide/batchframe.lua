@@ -282,6 +282,7 @@ end
 -- What the function raised as a fault of the job, told while its rows are there.
 local function as_fault(scope, fn, e)
   local words = ("foreachBatch, batch %d"):format(scope.id)
+  if type(e) ~= "table" then e = { text = tostring(e) } end -- no memory, or none to say where
   if fault.is_fault(e) then
     if e.class ~= "JOB" or not e.at then return e end
     return fault.new("SCRIPT", "FATAL", ("%s%s: %s"):format(fault.place(e.at), words, e.words))
