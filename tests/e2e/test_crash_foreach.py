@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A foreachBatch with two tables and state, killed at any moment and at every named step: each table has
 each of its rows once, the state is what a recount gives, nothing is left lying about."""
+import errno
 import os
 import random
+import re
 import time
 from collections import Counter
 
 import pyarrow.compute as pc
 import pytest
 
-from harness import (KILL_STEPS, LONG, Stream, assert_exactly_once, log_entries, logged_files, lua, read_files,
+from harness import (FAIL_STEPS, KILL_STEPS, LONG, MACHINE, ONCE_STEPS, Stream, assert_exactly_once, log_entries, logged_files, lua, read_files,
                      read_table, rows_of)
 
 STEPS = ':fromJson("value", "n BIGINT, part STRING, amount DOUBLE", { keep = { "partition", "offset", "value" } })'
@@ -160,5 +162,23 @@ def test_a_kill_in_the_second_save_is_recovered_from(work, filled, step, batch):
     job = tables.job(topic, source={"maxOffsetsPerTrigger": 2 * ROWS // BATCHES})
     killed = work.run(job, kill=f"{step}:{batch}#2")
     assert killed.code == SIGKILLED, repr(killed)
+    work.run_ok(job)
+    tables.assert_whole(produced)
+
+
+@pytest.mark.parametrize("batch", [0, 2])
+@pytest.mark.parametrize("step", FAIL_STEPS)
+def test_a_full_disk_at_this_call_loses_nothing_and_says_so(work, filled, step, batch):
+    """Also where the script makes light of it: its errors are caught."""
+    topic, produced = filled
+    tables = Tables(work)
+    body = BODY.replace(":save()", "").replace("rows.write", "save(rows.write").replace('"part"', '"part")')
+    body = body.replace('SECOND)', 'SECOND))')
+    job = "local function save(writer) pcall(writer.save, writer) end\n" + tables.job(
+        topic, body, source={"maxOffsetsPerTrigger": 2 * ROWS // BATCHES})
+    once = step in ONCE_STEPS or step in ("store.space", "file.folder")
+    failed = work.run(job, fail=f"{step}={errno.ENOSPC}" if once else f"{step}:{batch}={errno.ENOSPC}")
+    assert failed.code == MACHINE, f"no run came by {step}" if failed.code == 0 else repr(failed)
+    assert re.search("no space left|0 bytes left", failed.err, re.I) and "make room" in failed.err, repr(failed)
     work.run_ok(job)
     tables.assert_whole(produced)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from harness import JOB, MACHINE, MOONTIDE, assert_exactly_once, read_table
+from harness import CHECKPOINT, JOB, MACHINE, MOONTIDE, assert_exactly_once, lua, read_table
 
 PLACES = ':select("partition", "offset", "value")'
 
@@ -94,6 +94,120 @@ def test_few_file_handles_are_an_error_in_words(work, noise):
         assert done.code in (JOB, MACHINE) and re.search("open files|file handle", done.err), f"{handles}: {done!r}"
     work.run_ok(job)
     assert_exactly_once(read_table(work.out), produced)
+
+
+# ---- a foreachBatch with two tables and state
+
+EACH = """
+local seen = (state:get "seen" or 0) + batch:count()
+state:put("seen", seen)
+for row in batch:rows() do state:put(row.offset, #row.value) end
+local rows = batch:withColumn("seen", "BIGINT", function() return seen end)
+rows.write:format "parquet":option("path", %s):save()
+rows.write:format "parquet":option("path", %s):save()
+"""
+
+
+class Both:
+    """Two tables, either of which may lie on the small disk."""
+
+    def __init__(self, work, topic, first, second, checkpoint=None):
+        self.work, self.first, self.second = work, first, second
+        self.text = work.job(topic, PLACES, each=EACH % (lua(first), lua(second)),
+                             checkpoint=checkpoint or work.checkpoint, source={"maxOffsetsPerTrigger": 32})
+
+    def assert_whole(self, produced):
+        self.work.run_ok(self.text)
+        for out in self.first, self.second:
+            table = read_table(out)
+            assert_exactly_once(table, produced)
+            assert sorted(set(table["seen"].to_pylist())) == list(range(32, len(produced) + 1, 32))
+
+
+@pytest.mark.parametrize("caught", [False, True], ids=["told", "caught by the script"])
+def test_a_full_disk_under_the_second_table_says_so_and_loses_nothing(work, disk, noise, caught):
+    topic, produced = noise
+    both = Both(work, topic, work.dir / "first", disk / "second")
+    text = both.text
+    if caught:
+        both.text = re.sub(r"(rows\.write.*):save\(\)", r"do local w = \1 pcall(w.save, w) end", text)
+        assert both.text != text
+    done = work.run(both.text)
+    assert done.code == MACHINE, repr(done)
+    assert "No space left on device" in done.err and str(both.second) in done.err, done.err
+    stored = sum(p["numInputRows"] for p in done.progress())
+    assert 0 < stored < 256 and read_table(both.second).num_rows == stored, "what was committed stands, no stray file"
+    assert read_table(both.first).num_rows == stored + 32, "the first holds the batch"
+    assert work.run(both.text).code in (MACHINE, CHECKPOINT), "still full"
+    enlarge(disk)
+    both.assert_whole(produced)
+
+
+def test_a_full_disk_under_the_state_says_so_and_loses_nothing(work, disk, noise):
+    topic, produced = noise
+    keep = "for row in batch:rows() do state:put(row.offset, row.value) end"
+    job = work.job(topic, PLACES, each=keep, checkpoint=disk / "ckpt", source={"maxOffsetsPerTrigger": 32})
+    done = work.run(job)
+    assert done.code == MACHINE and str(disk / "ckpt") in done.err and "make room" in done.err, repr(done)
+    assert 0 < len(done.progress()) < 8
+    again = work.run(job)
+    assert again.code == MACHINE, "still full"
+    enlarge(disk)
+    more = work.run_ok(job)
+    assert sum(len(run.progress()) for run in (done, again, more)) == 8
+    work.kafka.produce_values(topic, 0, ["last"])
+    check = """assert(state:count() == 256)
+for offset, value in state:pairs() do assert(#value == 16384, offset) end"""
+    work.run_ok(work.job(topic, PLACES, each=check, checkpoint=disk / "ckpt"))
+
+
+def test_a_map_too_small_for_a_batch_of_state_grows_by_itself(work, kafka):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["a", "b"])
+    # 60 MB in a batch, and the map begins with 16.
+    keep = """for i = 1, 600 do
+  local at = id .. ":" .. i
+  state:put(at, at .. string.rep("x", 1e5))
+end"""
+    job = work.job(topic, PLACES, each=keep, source={"maxOffsetsPerTrigger": 1})
+    killed = work.run(job, kill="store.commit:0")
+    assert killed.code == -9, repr(killed)
+    assert len(work.run_ok(job).progress()) == 2
+    kafka.produce_values(topic, 0, ["c"])
+    work.run_ok(work.job(topic, PLACES, each="""assert(state:count() == 1200)
+for at, value in state:pairs() do assert(#value == #at + 1e5 and value:sub(1, #at) == at) end"""))
+
+
+def test_few_file_handles_in_a_foreachbatch_are_an_error_in_words(work, noise):
+    topic, produced = noise
+    both = Both(work, topic, work.dir / "first", work.dir / "second")
+    work.run_ok(both.text, "--max-batches", "1")
+    for handles in range(14, 60, 4):
+        run = work.command("run", work.dir / "job.lua", "--json", "--max-batches", "1",
+                           program=["prlimit", f"--nofile={handles}", MOONTIDE])
+        done = run.finish(20)
+        if done.code == 0:
+            break
+        assert done.code in (JOB, MACHINE) and re.search("open files|file handle", done.err), f"{handles}: {done!r}"
+    assert done.code == 0
+    both.assert_whole(produced)
+
+
+@pytest.mark.parametrize("hoard, words", [
+    ("local all = {} while true do all[#all + 1] = string.rep('x', 1e7) .. #all end", "script out of memory"),
+    ("local i = 0 while true do i = i + 1 state:put(i, string.rep('x', 1e7)) end", "out of memory"),
+    ("local all = batch while true do all = all:union(all) end", "memory|rows"),
+], ids=["Lua", "state", "rows"])
+def test_a_function_that_takes_all_memory_is_told_and_a_mended_one_goes_on(work, noise, hoard, words):
+    topic, produced = noise
+    both = Both(work, topic, work.dir / "first", work.dir / "second")
+    text = both.text
+    work.run_ok(text, "--max-batches", "1")
+    (work.dir / "job.lua").write_text(text.replace("local seen", hoard + "\nlocal seen"))
+    run = work.command("run", work.dir / "job.lua", "--json", program=["prlimit", f"--as={1 << 30}", MOONTIDE])
+    done = run.finish()
+    assert done.code == MACHINE and re.search(words, done.err), repr(done)
+    both.assert_whole(produced)
 
 
 # ---- memory
