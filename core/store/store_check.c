@@ -100,9 +100,10 @@ enum mt_status mt_store_damaged(const char *dir, struct mt_error *err, const cha
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
     return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-                   "checkpoint %s is damaged: %s. Nothing was changed. Put back a copy of "
-                   "the folder (one that is too old is noticed by the destination's own "
-                   "record of batches), or use a new checkpoint and a new path",
+                   "checkpoint %s is damaged: %s. Nothing was changed. Put back a copy: "
+                   "of the folder, or what `moontide ckpt backup` made as its data.mdb (one "
+                   "that is too old is noticed by the destination's own record of batches); or "
+                   "use a new checkpoint and a new path",
                    dir, what);
 }
 

@@ -291,9 +291,10 @@ static enum mt_status fail_misfit(const char *dir, const char *what, const struc
     add_ids(&text, "; calls", &entries->calls);
     add_ids(&text, "; commits", &entries->commits);
     mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-            "checkpoint %s: its records do not fit together: %s. It holds %s. Put back a copy "
-            "of the folder (one that is too old is noticed by the destination's own "
-            "record of batches), or use a new checkpoint and a new path",
+            "checkpoint %s: its records do not fit together: %s. It holds %s. Put back a copy: "
+            "of the folder, or what `moontide ckpt backup` made as its data.mdb (one that is too "
+            "old is noticed by the destination's own record of batches); or use a new checkpoint "
+            "and a new path",
             dir, what, text.data);
     mt_buf_free(&text);
     return MT_FATAL;

@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from harness import CHECKPOINT, assert_exactly_once, log_entries, read_table, rows_of
+from harness import CHECKPOINT, assert_exactly_once, log_entries, lua, read_table, rows_of
 
 PLACES = ':select("partition", "offset", "value")'
 KILLED = -9
@@ -219,6 +219,23 @@ def test_a_damaged_checkpoint_is_refused_and_never_begun_anew(work, topic, damag
     for _ in range(2):  # the first refusal must not have mended it into a new one
         refused(work.run(job), work.checkpoint)
     assert rows_of(read_table(work.out)) == stored
+
+
+def test_damage_in_the_state_is_refused_before_a_batch_begins(work, topic):
+    def job(body):
+        return work.job(topic.name, PLACES, each=f"{body}\nbatch.write:format 'parquet':save {lua(work.out)}")
+    topic.add("a")
+    work.run_ok(job('state:put("x", "so it was left")'))
+    backup = work.command("ckpt", "backup", work.checkpoint, work.dir / "backup").finish(20)
+    assert backup.code == 0, repr(backup)
+    path = work.checkpoint / "data.mdb"
+    path.write_bytes(path.read_bytes().replace(b"so it was left", b"so it was lost"))
+    topic.add("b")
+    refused(work.run(job("local x = pcall(state.get, state, 'x')")), work.checkpoint, "ckpt backup")
+    assert read_table(work.out).num_rows == 1
+    (work.dir / "backup").rename(path)
+    work.run_ok(job('assert(state:get "x" == "so it was left")'))
+    assert_exactly_once(read_table(work.out), topic.rows)
 
 
 def test_a_zeroed_last_page_is_refused_or_does_not_matter(work, topic):

@@ -143,7 +143,7 @@ enum outcome { REFUSED, SAME, PREVIOUS, WRONG };
 static bool well_said(void)
 {
     return err.class_ == MT_CLASS_CHECKPOINT && strstr(err.text, dir) &&
-           strstr(err.text, "Put back a copy");
+           strstr(err.text, "ckpt backup");
 }
 
 static bool goes_on(struct mt_store *store)
