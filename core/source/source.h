@@ -21,7 +21,7 @@ enum mt_reach {
 /* The answer of `available`. Strings are the caller's to free (mt_ends_clear). */
 struct mt_ends {
     char *end;    /* position; equal to start when there is nothing */
-    char *latest; /* position the origin has, or NULL when not asked */
+    char *latest; /* position the origin has, or NULL when not known */
     char *facts;  /* JSON object for the plan: leader epochs, topic ids, cluster id */
     bool nothing; /* no new data: no batch */
     bool more;    /* cut by maxBatchBytes: there is more to read at once */

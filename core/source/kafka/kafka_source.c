@@ -125,13 +125,35 @@ static enum mt_status kafka_resolve_start(struct mt_source *base, int64_t now_ms
 
 /* ---- how far a batch could go */
 
-static char *ends_text(const struct kafka *k, bool latest)
+static int64_t taken_end(const struct kafka *k, const struct kafka_partition *p)
+{
+    (void)k;
+    return p->next;
+}
+
+static int64_t asked_end(const struct kafka *k, const struct kafka_partition *p)
+{
+    (void)k;
+    return p->latest;
+}
+
+/* The log's end as the broker told it with the records, without being asked. */
+static int64_t heard_end(const struct kafka *k, const struct kafka_partition *p)
+{
+    int64_t low, high;
+    rd_kafka_resp_err_t problem =
+        rd_kafka_get_watermark_offsets(k->data, p->topic->name, p->id, &low, &high);
+    return !problem && high > p->next ? high : p->next;
+}
+
+static char *ends_text(const struct kafka *k,
+                       int64_t (*end_of)(const struct kafka *, const struct kafka_partition *))
 {
     struct mt_offsets offsets = {0};
     for (size_t i = 0; i < k->n_parts; i++) {
         const struct kafka_partition *p = k->parts[i];
         if (p->in_range)
-            mt_offsets_set(&offsets, p->topic->name, p->id, latest ? p->latest : p->next);
+            mt_offsets_set(&offsets, p->topic->name, p->id, end_of(k, p));
     }
     char *text = mt_offsets_print(&offsets);
     mt_offsets_free(&offsets);
@@ -156,12 +178,12 @@ static void tell_ends(struct kafka *k, struct mt_ends *ends)
 {
     struct kafka_fill *fill = &k->fill;
     if (!fill->end)
-        fill->end = ends_text(k, false);
+        fill->end = ends_text(k, taken_end);
     ends->end = mt_strdup(fill->end);
     if (k->has_target)
         ends->latest = mt_offsets_print(&k->target);
-    else if (fill->reach == MT_REACH_LATEST)
-        ends->latest = ends_text(k, true);
+    else
+        ends->latest = ends_text(k, fill->reach == MT_REACH_LATEST ? asked_end : heard_end);
     ends->facts = kafka_facts_print(k);
     ends->nothing = strcmp(fill->start, fill->end) == 0;
     ends->reached = k->has_target && target_reached(k);
