@@ -47,7 +47,7 @@ struct mt_script_job {
     char *identity, *queries, *changes;
     struct stamp *stamps;
     size_t n_stamps;
-    bool young; /* a file was new when it was loaded: load it once more to be sure */
+    bool young; /* a file was new when it was loaded: its text is read once more to be sure */
     char *bundle, bundle_hash[65];
 };
 
@@ -237,9 +237,33 @@ static bool look_at_all(struct mt_script_job *job, bool folders, int64_t since_m
     return other;
 }
 
+/* moontide.job.edited() */
+static int edited(lua_State *L)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "moontide.job");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "edited");
+    lua_call(L, 0, 1);
+    return 1;
+}
+
+/* Whether a file that was new when it was loaded was written after it had been read. */
+static bool other_text(struct mt_script_job *job)
+{
+    lua_State *L = job->first.L;
+    struct mt_error err = {0};
+    lua_pushcfunction(L, edited);
+    if (mt_lua_call(L, 0, 1, MT_CLASS_JOB, &err) != MT_OK)
+        return true;
+    bool other = lua_toboolean(L, -1);
+    lua_pop(L, 1);
+    return other;
+}
+
 bool mt_script_job_changed(struct mt_script_job *job, bool folders)
 {
-    bool changed = look_at_all(job, folders, INT64_MAX) || job->young;
+    bool changed = look_at_all(job, folders, INT64_MAX) || (job->young && other_text(job));
     job->young = false;
     return changed;
 }

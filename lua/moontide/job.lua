@@ -238,6 +238,17 @@ function M.bundle()
   return json.encode { files = json.array(files), conf = config.given(), main = job.files[1].name }
 end
 
+--- Whether a file of the job holds another text than the one that was loaded. One that is not there is
+--- being replaced.
+---@return boolean
+function M.edited()
+  for _, file in raw.ipairs(job.files) do
+    local text = paths.read(file.path)
+    if text and text ~= file.text then return true end
+  end
+  return false
+end
+
 --- Names of C modules that the job loaded; they are not in the bundle.
 ---@return string[]
 function M.c_modules()
