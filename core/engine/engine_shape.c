@@ -160,8 +160,11 @@ char *shape_topic_gone(const char *before, const char *now)
     char *topic = NULL;
     size_t i;
     json_array_foreach (json_object_get(new, "sources"), i, source) {
-        json_t *was = json_object_get(json_array_get(old_sources, i), "options");
+        json_t *old_source = json_array_get(old_sources, i);
+        json_t *was = json_object_get(old_source, "options");
         json_t *is = json_object_get(source, "options");
+        if (strcmp(text_of(old_source, "format"), text_of(source, "format")) != 0)
+            continue; /* refused for that */
         if (!topic && strcasecmp(text_of(is, "failondataloss"), "false") != 0)
             topic = first_gone(text_of(was, "subscribe"), text_of(is, "subscribe"));
     }
