@@ -76,6 +76,7 @@ struct outlet;
 /* Where the time of a batch went, microseconds of the monotonic clock. */
 struct timing {
     int64_t began, latest_offset, planning, wal, get, add, commit;
+    bool planned; /* in this run: a batch that runs again was planned before */
 };
 
 /* What is known of the batch before, for rates. */

@@ -51,16 +51,19 @@ static struct figures figures_of(const struct mt_query *query)
     return f;
 }
 
+/* As Spark: a batch that runs again has no latestOffset and no walCommit. */
 static void add_durations(struct mt_buf *buf, const struct mt_query *query, const struct figures *f)
 {
     const struct timing *t = &query->timing;
-    mt_buf_addf(buf,
-                ",\"durationMs\":{\"addBatch\":%lld,\"commitOffsets\":%lld,\"getBatch\":%lld,"
-                "\"latestOffset\":%lld,\"queryPlanning\":%lld,\"triggerExecution\":%lld,"
-                "\"walCommit\":%lld}",
-                (long long)ms(t->add), (long long)ms(t->commit), (long long)ms(t->get),
-                (long long)ms(t->latest_offset), (long long)ms(t->planning),
-                (long long)f->duration_ms, (long long)ms(t->wal));
+    mt_buf_addf(buf, ",\"durationMs\":{\"addBatch\":%lld,\"commitOffsets\":%lld,\"getBatch\":%lld",
+                (long long)ms(t->add), (long long)ms(t->commit), (long long)ms(t->get));
+    if (t->planned)
+        mt_buf_addf(buf, ",\"latestOffset\":%lld", (long long)ms(t->latest_offset));
+    mt_buf_addf(buf, ",\"queryPlanning\":%lld,\"triggerExecution\":%lld",
+                (long long)ms(t->planning), (long long)f->duration_ms);
+    if (t->planned)
+        mt_buf_addf(buf, ",\"walCommit\":%lld", (long long)ms(t->wal));
+    mt_buf_adds(buf, "}");
 }
 
 /* Members of the object that `describe` gave, without its braces. */

@@ -263,6 +263,7 @@ static enum mt_status phase_plan(struct mt_query *query, int64_t now_ms, struct 
     struct plan *plan = &query->plan;
     int64_t mark = mt_clock_mono_us();
     query->timing.latest_offset = mark - query->timing.began;
+    query->timing.planned = true;
     say(query, "Writing offsets to log");
     if (mt_store_ensure_space(query->store, err) != MT_OK)
         return MT_FATAL;

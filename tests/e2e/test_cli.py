@@ -47,6 +47,29 @@ def test_with_json_standard_output_is_sparks_progress_and_nothing_else(kafka, wo
     assert lines[1]["sources"][0]["startOffset"] == lines[0]["sources"][0]["endOffset"]
 
 
+def test_without_a_trigger_progress_says_how_far_behind_too(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["x"] * 10)
+    job = work.job(topic, PLACES, trigger=None, source={"maxOffsetsPerTrigger": 10})
+    (source,) = work.run_ok(job, "--max-batches", "1").progress()[0]["sources"]
+    assert list(source) == SOURCE_FIELDS
+    assert source["endOffset"] == source["latestOffset"] == {topic: {"0": 10}}
+    kafka.produce_values(topic, 0, ["x"] * 15)
+    first, second = work.run_ok(job, "--max-batches", "2").progress()
+    assert [p["sources"][0]["latestOffset"] for p in (first, second)] == [{topic: {"0": 25}}] * 2
+    assert [p["sources"][0]["metrics"]["maxOffsetsBehindLatest"] for p in (first, second)] == ["5", "0"]
+
+
+def test_progress_of_a_batch_that_runs_again_has_no_time_for_what_was_done_before(kafka, work):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["x"] * 10)
+    job = work.job(topic, PLACES)
+    assert work.run(job, kill="plan.after:0").progress() == []
+    (again,) = work.run_ok(job).progress()
+    assert list(again["durationMs"]) == [p for p in PHASES if p not in ("latestOffset", "walCommit")]
+    assert again["sources"][0]["latestOffset"] is None and "metrics" not in again["sources"][0]
+
+
 def test_without_json_a_line_a_batch_is_for_people(kafka, work):
     topic = kafka.topic()
     kafka.produce_values(topic, 0, ["x"] * 1234)
