@@ -4,7 +4,6 @@ import json
 import re
 
 import pytest
-from confluent_kafka import Producer
 
 from harness import SOURCE, USAGE
 
@@ -54,8 +53,7 @@ def test_bytes_that_a_terminal_would_obey_are_shown_as_numbers(kafka, work):
 
 def test_marks_of_transactions_and_gaps_do_not_hide_records(kafka, work):
     topic = kafka.topic()
-    producer = kafka.client(Producer, **{"transactional.id": topic})
-    producer.init_transactions(20)
+    producer = kafka.transactional(topic)
     for n in range(4):
         producer.begin_transaction()
         producer.produce(topic, f"v{n}")
