@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * batch_union.c - the rows of one batch behind those of another. Columns go by their place. Where
- * the rows came from goes along when both came from one batch of a source, which is what parts of
- * it that are put together again did; rows of two sources have no place in common. */
+ * the rows came from goes along: parts of one batch of a source that are put together again share
+ * its coordinates, rows of two sources get the coordinates of both, one behind the other. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,7 +24,9 @@ static enum mt_status add_column(const struct ArrowSchema *field,
     return status;
 }
 
-static void join_origin(const struct mt_batch *const both[2], struct ArrowArray *out)
+/* second: what the rows of the second count from. */
+static void join_origin(const struct mt_batch *const both[2], int64_t second,
+                        struct ArrowArray *out)
 {
     int64_t length = both[0]->array.length + both[1]->array.length;
     int32_t *rows = mt_realloc(NULL, ((size_t)length + 1) * sizeof *rows), *to = rows;
@@ -33,10 +35,37 @@ static void join_origin(const struct mt_batch *const both[2], struct ArrowArray 
         const int32_t *from =
             origin->release ? (const int32_t *)origin->buffers[1] + origin->offset : NULL;
         for (int64_t i = 0; i < both[k]->array.length; i++)
-            *to++ = from ? from[i] : (int32_t)i;
+            *to++ = (int32_t)((k ? second : 0) + (from ? from[i] : i));
     }
     void *buffers[] = {NULL, rows};
     mt_array_make(length, 0, buffers, 2, NULL, 0, out);
+}
+
+static void add_coords(struct mt_coords *out, const struct mt_coords *coords)
+{
+    for (int64_t r = 0; r < coords->n_runs; r++) {
+        const struct mt_coords_run *run = &coords->runs[r];
+        int64_t end = r + 1 < coords->n_runs ? run[1].first_row : coords->n_rows;
+        mt_coords_start(out, run->topic, run->partition);
+        for (int64_t row = run->first_row; row < end; row++)
+            mt_coords_add(out, coords->offsets[row]);
+    }
+}
+
+static void join_coords(const struct mt_batch *const both[2], struct mt_batch *out)
+{
+    struct mt_coords *one = both[0]->coords, *other = both[1]->coords;
+    if (!one || !other)
+        return;
+    if (one == other) {
+        out->coords = mt_coords_ref(one);
+        join_origin(both, 0, &out->origin);
+        return;
+    }
+    out->coords = mt_coords_new();
+    add_coords(out->coords, one);
+    add_coords(out->coords, other);
+    join_origin(both, one->n_rows, &out->origin);
 }
 
 enum mt_status mt_batch_union(const struct mt_batch *one, const struct mt_batch *other,
@@ -54,10 +83,7 @@ enum mt_status mt_batch_union(const struct mt_batch *one, const struct mt_batch 
     if (status == MT_OK) {
         out->schema = schema;
         mt_array_struct(columns, n, one->array.length + other->array.length, &out->array);
-        if (one->coords && one->coords == other->coords) {
-            out->coords = mt_coords_ref(one->coords);
-            join_origin(both, &out->origin);
-        }
+        join_coords(both, out);
     }
     for (int64_t i = 0; i < n && status != MT_OK; i++)
         if (columns[i].release)

@@ -54,11 +54,44 @@ static void parts_of_one_batch_know_where_their_rows_came_from(void **state)
     mt_schema_release(&schema);
 }
 
+static void rows_of_two_sources_know_where_they_came_from(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    struct mt_batch orders, returns, part, out;
+    char text[80];
+    sample_schema("a INT", &schema);
+    sample_batch(&schema, 3, &orders);
+    sample_batch(&schema, 2, &returns);
+    orders.coords = mt_coords_new();
+    returns.coords = mt_coords_new();
+    mt_coords_start(orders.coords, "orders", 0);
+    mt_coords_add(orders.coords, 7);
+    mt_coords_start(orders.coords, "orders", 1);
+    mt_coords_add(orders.coords, 20);
+    mt_coords_add(orders.coords, 22);
+    mt_coords_start(returns.coords, "returns", 5);
+    mt_coords_add(returns.coords, 1);
+    mt_coords_add(returns.coords, 2);
+    const int32_t picks[] = {2, 0};
+    assert_int_equal(mt_batch_gather(&orders, picks, 2, &part, &err), MT_OK);
+    assert_int_equal(mt_batch_union(&part, &returns, &schema, &out, &err), MT_OK);
+    const char *places[] = {"orders[1]@22", "orders[0]@7", "returns[5]@1", "returns[5]@2"};
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(mt_batch_where(&out, i, text, sizeof text), places[i]);
+    mt_batch_release(&orders);
+    mt_batch_release(&returns);
+    mt_batch_release(&part);
+    mt_batch_release(&out);
+    mt_schema_release(&schema);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_both_print_as_they_did),
         cmocka_unit_test(parts_of_one_batch_know_where_their_rows_came_from),
+        cmocka_unit_test(rows_of_two_sources_know_where_they_came_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
