@@ -40,7 +40,7 @@ describe("an unknown name", function()
   end)
 
   it("that Spark has says so, and never that it is unknown", function()
-    for _, name in ipairs { "groupBy", "withWatermark", "join", "dropDuplicates", "orderBy", "union",
+    for _, name in ipairs { "groupBy", "withWatermark", "join", "dropDuplicates", "orderBy", "intersect",
       "agg", "distinct", "selectExpr", "sample" } do
       assert.equal(name .. " is known in Spark, not here yet", (fault_of(function() return stream()[name] end)))
     end
@@ -85,8 +85,8 @@ describe("a builder", function()
     local base = mt.readStream:format "kafka":option("kafka.bootstrap.servers", "localhost:9")
     local a = base:option("subscribe", "a"):load()
     local b = base:option("subscribe", "b"):load()
-    assert.equal("a", a._source.name)
-    assert.equal("b", b._source.name)
+    assert.equal("a", a._tree.source.name)
+    assert.equal("b", b._tree.source.name)
     assert.equal(1, #base._options)
     assert.equal(0, #mt.readStream._options)
     local frame = stream()

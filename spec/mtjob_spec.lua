@@ -48,6 +48,23 @@ return { topic("orders"):filter(function(row) return row.offset > 1 end).writeSt
     assert.same({ "z" }, values(b:start(), "query2"))
   end)
 
+  it("gives a union of two topics the stream of each", function()
+    local orders, returns = stream("a", "b"), stream "c"
+    local query = job(KAFKA .. [[
+return topic("orders"):union(topic("back", "returns")).writeStream:format "parquet":option("path", "/nowhere/x")
+  :option("checkpointLocation", "/nowhere/ck"):queryName "both"]],
+      { sources = { orders = orders, returns = returns }, sink = "memory" }):start()
+    query:processAllAvailable()
+    returns:addData { { value = "d" } }
+    query:processAllAvailable()
+    local progress = query.lastProgress
+    assert.equal(0, progress.sources[1].numInputRows)
+    assert.equal(1, progress.sources[2].numInputRows)
+    orders:addData { { value = "e" } }
+    returns:addData { { value = "f" } }
+    assert.same({ "a", "b", "c", "d", "e", "f" }, values(query, "both"))
+  end)
+
   it("runs the function of a foreachBatch as it is, with a state of its own", function()
     local query = job(KAFKA .. [[
 return topic("orders").writeStream:foreachBatch(function(batch, id, state)

@@ -10,6 +10,7 @@ local memory = require "moontide.memory"
 local ops = require "moontide.ops"
 local run = require "moontide.run"
 local schemas = require "moontide.schema"
+local tree = require "moontide.tree"
 local value = require "moontide.value"
 local C = core.C
 
@@ -19,21 +20,21 @@ loops.small_batch = 0 -- specs have few rows; in_c_spec.lua runs them the other 
 
 -- ---- batches
 
--- Coordinates "orders[2]@100", "@101", … for n rows; never freed.
-local function coords_of(n)
+-- Coordinates "orders[2]@100", "@101", … for n rows of a topic; never freed.
+local function coords_of(n, topic_name)
   local coords, one_run = core.new "struct mt_coords", core.new "struct mt_coords_run"
-  local offsets, topic = core.new("int64_t[?]", math.max(n, 1)), core.cstring "orders"
+  local offsets, topic = core.new("int64_t[?]", math.max(n, 1)), core.cstring(topic_name)
   for i = 0, n - 1 do offsets[i] = 100 + i end
   one_run.topic, one_run.partition, one_run.first_row = topic, 2, 0
   coords.refs, coords.n_runs, coords.runs, coords.offsets, coords.n_rows = 1000000, 1, one_run, offsets, n
   return coords, { one_run, offsets, topic }
 end
 
---- A batch of a schema out of rows that are tables.
-function M.batch(schema, rows)
+--- A batch of a schema out of rows that are tables, as if they came from a topic.
+function M.batch(schema, rows, topic)
   local batch = ops.batch()
   batch.schema, batch.array = schema.c, memory.array_of(schema, rows)
-  local coords, keep = coords_of(#rows)
+  local coords, keep = coords_of(#rows, topic or "orders")
   batch.coords = coords
   M.keep = { M.keep, coords, keep } -- borrowed by batches of any age
   return batch
@@ -61,26 +62,45 @@ local function only(rows, schema)
   return cut
 end
 
-local function bind(frame)
-  local names, all = run.wanted(frame), frame._source.schema
-  local list = {}
-  for i, name in ipairs(names) do list[i] = all.by_name[name] end
-  local read = schemas.of(list)
-  local stages, out = run.bind(frame._steps, read)
-  return run.runner(stages, read), read, out, #stages
+-- What each source of a frame reads.
+local function reads_of(frame)
+  local reads, wanted = {}, run.wanted(frame)
+  for i, source in ipairs(tree.sources(frame._tree)) do
+    local list = {}
+    for k, name in ipairs(wanted[i]) do list[k] = source.schema.by_name[name] end
+    reads[i] = schemas.of(list)
+  end
+  return reads
 end
 
---- Makes a frame ready once; the result runs it over rows and gives the rows, step counts and where each
---- row came from.
+local TOPICS = { "orders", "returns", "events" }
+
+-- The rows of each source as one array of batches, and what frees them.
+local function inputs_of(reads, all_rows)
+  local inputs = core.new("struct mt_batch[?]", #reads)
+  for i, read in ipairs(reads) do
+    local batch = M.batch(read, only(all_rows[i], read), TOPICS[i])
+    inputs[i - 1] = batch
+    core.gc(batch, nil) -- moved
+  end
+  return inputs, function()
+    for i = 1, #reads do C.mt_batch_release(inputs + (i - 1)) end
+  end
+end
+
+--- Makes a frame ready once; the result runs it over the rows of each source and gives the rows, step
+--- counts and where each row came from.
 function M.ready(frame)
-  local runner, read, out, n = bind(frame)
-  return function(rows)
-    local input = M.batch(read, only(rows, read))
+  local reads = reads_of(frame)
+  local stages, out = run.bind(frame, reads)
+  local runner, n = run.runner(stages, reads), #stages
+  return function(...)
+    local inputs, free = inputs_of(reads, { ... })
     local steps = core.new("struct mt_step_count[?]", math.max(1, n))
     local one = core.new "struct mt_run"
-    one.inputs, one.n_inputs, one.steps, one.max_steps, one.time_us = input, 1, steps, n, 0
+    one.inputs, one.n_inputs, one.steps, one.max_steps, one.time_us = inputs, #reads, steps, n, 0
     local ok, problem = pcall(runner, core.address(core.cast("struct mt_run *", one)))
-    C.mt_batch_release(input)
+    free()
     if not ok then error(problem, 0) end
     local counts = {}
     for i = 0, tonumber(one.n_steps) - 1 do
@@ -98,11 +118,10 @@ end
 
 --- A foreachBatch over a frame, without an engine: what it gives hands rows to fn as one batch more.
 function M.foreach(frame, fn)
-  local names = run.wanted(frame)
-  assert(#names == #frame._source.schema.fields, "the frame reads all columns")
-  local read = schemas.copy(frame._source.schema.c)
-  local stages, out = run.bind(frame._steps, read)
-  local runner = run.runner(stages, read, batchframe.caller(fn, out))
+  local read = reads_of(frame)[1]
+  assert(#read.fields == #tree.sources(frame._tree)[1].schema.fields, "the frame reads all columns")
+  local stages, out = run.bind(frame, { read })
+  local runner = run.runner(stages, { read }, batchframe.caller(fn, out))
   local id, offsets = 16, '[{"source":"orders","start":{"orders":{"2":100}},"end":{"orders":{"2":104,"10":7}}}]'
   return function(rows)
     id = id + 1
@@ -116,9 +135,9 @@ function M.foreach(frame, fn)
   end
 end
 
---- Runs a frame's steps over rows of its source.
-function M.run(frame, rows)
-  return M.ready(frame)(rows)
+--- Runs a frame's steps over the rows of each source.
+function M.run(frame, ...)
+  return M.ready(frame)(...)
 end
 
 --- The text of the error that a call raises; fails when it raises none.
@@ -191,7 +210,7 @@ end
 --- Frees what a plan of load holds.
 function M.free(plan)
   C.mt_sink_free(core.at("struct mt_sink *", plan.sink))
-  C.mt_source_free(core.at("struct mt_source *", plan.source))
+  for _, source in ipairs(plan.sources) do C.mt_source_free(core.at("struct mt_source *", source)) end
 end
 
 return M

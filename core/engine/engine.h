@@ -16,11 +16,13 @@ struct mt_sink_record;
 struct mt_state;
 struct mt_calls;
 
-/* Rows through one step of the job: in + made = out + filtered + malformed. */
+/* Rows through one step of the job: in + made = out + filtered + malformed. What came in is all
+ * that went out of where it takes them from. */
 struct mt_step_count {
     const char *name; /* "fromJson", "filter", ...; borrowed for the run */
     int64_t in, out, filtered, malformed, made;
-    int64_t nulled; /* of out: malformed records that were kept, with nulls */
+    int64_t nulled;  /* of out: malformed records that were kept, with nulls */
+    int32_t from[2]; /* n: of step n, the first is 1; -n: of source n; 0: none (the second) */
 };
 
 /* One batch as the job sees it. */

@@ -54,9 +54,10 @@ bool mt_watch_ask(struct mt_watch *watch, int64_t now_ms, char *text, size_t cap
 /* ---- script_plan.c: one query as Lua declares it */
 
 struct mt_plan {
-    struct mt_source *source; /* NULL once moved */
-    struct mt_sink *sink;     /* likewise */
-    int run, keep;            /* in the registry: the plan's function, and the plan */
+    struct mt_source **sources; /* NULL once moved */
+    int64_t n_sources;
+    struct mt_sink *sink; /* NULL once moved */
+    int run, keep;        /* in the registry: the plan's function, and the plan */
     struct mt_trigger trigger;
     int64_t max_steps;
     char *name, *checkpoint, *start_options, *time_zone, *shape; /* NULL: the job says nothing */
@@ -67,10 +68,10 @@ char *mt_lua_text(lua_State *L, int table, const char *key);
 /* Reads the mt.Plan at index table into plan, which is zeroed. Raises; what was read stays to be
  * cleared. */
 void mt_plan_read(lua_State *L, int table, struct mt_plan *plan);
-/* Fills what the plan says. Strings stay the plan's; source and sink move: the caller hands them
+/* Fills what the plan says. Strings stay the plan's; sources and sink move: the caller hands them
  * to mt_query_open, or drops them. checkpoint is NULL when the job names none. */
 void mt_plan_settings(struct mt_plan *plan, struct mt_query_settings *settings);
-/* Frees source and sink that mt_query_open was not given. */
+/* Frees sources and sink that mt_query_open was not given. */
 void mt_settings_drop(struct mt_query_settings *settings);
 /* Before the Lua state goes. */
 void mt_plan_clear(struct mt_plan *plan, lua_State *L);

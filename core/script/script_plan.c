@@ -21,6 +21,21 @@ static void *address(lua_State *L, int plan, const char *key)
     return p;
 }
 
+static void read_sources(lua_State *L, int table, struct mt_plan *plan)
+{
+    lua_getfield(L, table, "sources");
+    int list = lua_gettop(L);
+    luaL_checktype(L, list, LUA_TTABLE);
+    int n = (int)lua_objlen(L, list);
+    plan->sources = mt_alloc((size_t)n * sizeof *plan->sources);
+    for (; plan->n_sources < n; plan->n_sources++) {
+        lua_rawgeti(L, list, (int)plan->n_sources + 1);
+        plan->sources[plan->n_sources] = (void *)(uintptr_t)lua_tonumber(L, -1);
+        lua_pop(L, 1);
+    }
+    lua_pop(L, 1);
+}
+
 static int64_t integer(lua_State *L, int table, const char *key)
 {
     lua_getfield(L, table, key);
@@ -53,7 +68,7 @@ static void read_trigger(lua_State *L, int plan, struct mt_trigger *trigger)
 
 void mt_plan_read(lua_State *L, int table, struct mt_plan *plan)
 {
-    plan->source = address(L, table, "source");
+    read_sources(L, table, plan);
     plan->sink = address(L, table, "sink"); /* NULL: foreachBatch */
     lua_getfield(L, table, "run");
     luaL_checktype(L, -1, LUA_TFUNCTION);
@@ -73,14 +88,12 @@ void mt_plan_read(lua_State *L, int table, struct mt_plan *plan)
 
 void mt_plan_settings(struct mt_plan *plan, struct mt_query_settings *settings)
 {
-    struct mt_source **sources = mt_alloc(sizeof *sources);
-    sources[0] = plan->source;
     *settings = (struct mt_query_settings){
         .name = plan->name,
         .checkpoint = plan->checkpoint,
         .trigger = plan->trigger,
-        .sources = sources,
-        .n_sources = 1,
+        .sources = plan->sources,
+        .n_sources = plan->n_sources,
         .sink = plan->sink,
         .time_zone = plan->time_zone ? plan->time_zone : "UTC",
         .shape = plan->shape,
@@ -88,7 +101,8 @@ void mt_plan_settings(struct mt_plan *plan, struct mt_query_settings *settings)
         .accept_replay = -1,
         .max_steps = plan->max_steps,
     };
-    plan->source = NULL;
+    plan->sources = NULL;
+    plan->n_sources = 0;
     plan->sink = NULL;
 }
 
@@ -107,7 +121,9 @@ void mt_plan_clear(struct mt_plan *plan, lua_State *L)
         luaL_unref(L, LUA_REGISTRYINDEX, plan->keep);
     }
     mt_sink_free(plan->sink); /* before its schema, which the Lua state keeps */
-    mt_source_free(plan->source);
+    for (int64_t i = 0; i < plan->n_sources; i++)
+        mt_source_free(plan->sources[i]);
+    free(plan->sources);
     free(plan->name);
     free(plan->checkpoint);
     free(plan->start_options);

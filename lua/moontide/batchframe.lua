@@ -15,9 +15,9 @@ local json_parse = require "moontide.json_parse"
 local object = require "moontide.object"
 local ops = require "moontide.ops"
 local rows = require "moontide.rows"
-local schemas = require "moontide.schema"
 local scopes = require "moontide.scope"
 local states = require "moontide.state"
+local steps = require "moontide.steps"
 local value = require "moontide.value"
 local C = core.C
 
@@ -59,7 +59,7 @@ local apply -- below
 local function frame_of(scope, node, batch)
   scope.batches[#scope.batches + 1] = batch
   return scopes.handle(scope, "a frame", object.new(Batch, {
-    _scope = scope, _node = node, _batch = batch, _schema = node.schema, _steps = {}, _apply = apply,
+    _scope = scope, _node = node, _batch = batch, _schema = node.schema, _apply = apply,
   }))
 end
 
@@ -159,24 +159,6 @@ function Batch:limit(n)
   return frame_of(self._scope, self._node, ops.first(self._batch, math.min(n, n_rows(self))))
 end
 
--- Columns of two schemas, by their place: names of the first, null where one of them may be.
-local function union_schema(one, other)
-  if #one.fields ~= #other.fields then
-    fault.raise(("union: %d columns (%s) and %d columns (%s)"):format(#one.fields, one:ddl(), #other.fields,
-      other:ddl()))
-  end
-  local list = {}
-  for i, field in ipairs(one.fields) do
-    local with = other.fields[i]
-    if field.ddl ~= with.ddl then
-      fault.raise(("union: column %d is %s %s here and %s %s there"):format(i, field.name, field.ddl, with.name,
-        with.ddl))
-    end
-    list[i] = { c = with.nullable and with.c or field.c, name = field.name }
-  end
-  return schemas.of(list)
-end
-
 --- The rows of both, in this order; columns go by their place.
 ---@param other mt.Batch
 ---@return mt.Batch
@@ -186,7 +168,9 @@ function Batch:union(other)
   end
   if not object.is_a(other, Batch) then fault.raise "union takes another frame of this batch" end
   local unions, key = self._node.unions, other._schema:ddl()
-  unions[key] = unions[key] or new_node(union_schema(self._schema, other._schema))
+  if not unions[key] then
+    unions[key] = new_node(steps.union(self._schema, other._schema):derive(self._schema, other._schema))
+  end
   return frame_of(self._scope, unions[key], ops.union(self._batch, other._batch, unions[key].schema))
 end
 

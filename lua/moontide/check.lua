@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- `moontide check`: what a job would do, without touching a server. All its mistakes at once,
---- each at its line; or source, steps and sink, with the columns after each step.
+--- each at its line; or sources, steps and sink, with the columns after each step.
 local config = require "moontide.config"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
@@ -27,11 +27,29 @@ local function options_of(list)
   return map
 end
 
-local function steps_of(stages)
+local function sources_of(facts)
+  local list = {}
+  for i, source in ipairs(facts.sources) do
+    list[i] = { format = source.format, name = source.name, options = options_of(source.options),
+      columns = columns_of(source.schema), reads = json.array(facts.wanted[i]) }
+  end
+  return list
+end
+
+-- Whose rows a step takes: "step 1", "source orders".
+local function from_of(stage, sources)
+  local list = {}
+  for i, from in ipairs(stage.from) do
+    list[i] = from > 0 and "step " .. from or "source " .. sources[-from].name
+  end
+  return list
+end
+
+local function steps_of(stages, sources)
   local list = {}
   for i, stage in ipairs(stages) do
     list[i] = { kind = stage.step.kind, words = stage.step.words, line = stage.step.at.line,
-      file = stage.step.at.file, columns = columns_of(stage.out) }
+      file = stage.step.at.file, columns = columns_of(stage.out), from = from_of(stage, sources) }
   end
   return json.array(list)
 end
@@ -75,12 +93,11 @@ local function sink_of(plan)
 end
 
 local function facts_of(plan)
-  local source, sink = plan.facts.query._frame._source, sink_of(plan)
+  local sink = sink_of(plan)
   return {
     name = plan.name,
-    source = { format = source.format, name = source.name, options = options_of(source.options),
-      columns = columns_of(source.schema), reads = json.array(plan.facts.wanted) },
-    steps = steps_of(plan.facts.stages),
+    sources = sources_of(plan.facts),
+    steps = steps_of(plan.facts.stages, plan.facts.sources),
     sink = sink,
     trigger = { kind = plan.trigger.kind, intervalMs = plan.trigger.interval_ms, words = plan.trigger.text },
     checkpoint = plan.checkpoint,
@@ -154,22 +171,31 @@ local function add_options(lines, map)
   for _, name in ipairs(names) do lines[#lines + 1] = ("            %s = %s"):format(name, map[name]) end
 end
 
+local function add_sources(lines, facts)
+  for _, source in ipairs(facts.sources) do
+    lines[#lines + 1] = ("source      %s %s"):format(source.format, source.name)
+    lines[#lines + 1] = "            " .. ddl_of(source.columns)
+    lines[#lines + 1] = ("            read: %s"):format(table.concat(source.reads, ", "))
+    add_options(lines, source.options)
+  end
+end
+
+-- Whose rows a step takes is said where it is not what stands above it.
 local function add_steps(lines, facts)
-  local before = ddl_of(facts.source.columns)
+  local given, above = {}, "source " .. facts.sources[#facts.sources].name
+  for _, source in ipairs(facts.sources) do given["source " .. source.name] = ddl_of(source.columns) end
   for i, step in ipairs(facts.steps) do
-    lines[#lines + 1] = ("step %-6d %s"):format(i, step.words)
-    local after = ddl_of(step.columns)
-    lines[#lines + 1] = "            " .. (after == before and "the same columns" or after)
-    before = after
+    local from, after = table.concat(step.from, " and "), ddl_of(step.columns)
+    lines[#lines + 1] = ("step %-6d %s%s"):format(i, step.words, from == above and "" or " of " .. from)
+    lines[#lines + 1] = "            " .. (after == given[step.from[1]] and "the same columns" or after)
+    above = "step " .. i
+    given[above] = after
   end
 end
 
 local function add_query(lines, facts)
-  local source, sink = facts.source, facts.sink
-  lines[#lines + 1] = ("source      %s %s"):format(source.format, source.name)
-  lines[#lines + 1] = "            " .. ddl_of(source.columns)
-  lines[#lines + 1] = ("            read: %s"):format(table.concat(source.reads, ", "))
-  add_options(lines, source.options)
+  local sink = facts.sink
+  add_sources(lines, facts)
   add_steps(lines, facts)
   if sink["function"] then
     lines[#lines + 1] = ("sink        foreachBatch, function at %s"):format(sink["function"])

@@ -1,8 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
---- A streaming DataFrame: a source, a list of steps, the schema they make. Nothing runs here.
+--- A streaming DataFrame: sources and steps, and the schema they make. Nothing runs here.
 local fault = require "moontide.fault"
 local object = require "moontide.object"
 local steps = require "moontide.steps"
+local tree = require "moontide.tree"
 local writer = require "moontide.writer"
 
 local M = {}
@@ -12,8 +13,7 @@ local M = {}
 ---@field schema mt.ColumnInfo[] the columns; tostring gives DDL
 ---@field isStreaming boolean
 ---@field writeStream mt.DataStreamWriter a fresh writer at each access
----@field package _source mt.Source
----@field package _steps mt.Step[]
+---@field package _tree mt.Node? nil: after a fault that `check` noted, or of a batch
 ---@field package _schema mt.Schema? nil: unknown, after a fault that `check` noted
 ---@field package _flawed boolean? there was such a fault
 ---@field package _apply (fun(frame: mt.DataFrame, make: function, ...): mt.DataFrame)? of a batch: runs a
@@ -32,12 +32,12 @@ local DataFrame = {}
 ---@param source mt.Source
 ---@return mt.DataFrame
 function M.of(source)
-  return object.new(DataFrame, { _source = source, _steps = {}, _schema = source.schema })
+  return object.new(DataFrame, { _tree = tree.source(source), _schema = source.schema })
 end
 
 --- A frame of which nothing is known, after a fault that `check` noted.
 function M.flawed()
-  return object.new(DataFrame, { _flawed = true, _steps = {} })
+  return object.new(DataFrame, { _flawed = true })
 end
 
 -- These name their columns whatever they are given, so behind them mistakes are found again.
@@ -51,11 +51,9 @@ local function add(frame, make, ...)
   if not frame._schema and LOOKS_UP[make] then return frame end
   local step = make(...)
   if not frame._schema and not NAMES_COLUMNS[make] then return frame end
-  local list = {}
-  for i, before in ipairs(frame._steps) do list[i] = before end
-  list[#list + 1] = step
-  return object.new(DataFrame, { _source = frame._source, _steps = list, _flawed = frame._flawed,
-    _schema = step:derive(frame._schema) })
+  local schema = step:derive(frame._schema)
+  return object.new(DataFrame, { _tree = frame._tree and tree.step(step, { frame._tree }, schema),
+    _flawed = frame._flawed, _schema = schema })
 end
 
 -- select("a", "b") or select { "a", "b" }
@@ -135,6 +133,61 @@ function DataFrame:fromJson(column, ddl, options)
   return add(self, steps.from_json, self._schema, column, ddl, options)
 end
 
+-- Both read by one query: people and checkpoints tell them apart by name.
+local function expect_distinct_sources(one, other)
+  local by_name = {}
+  for _, source in ipairs(tree.sources(one)) do by_name[source.name] = source end
+  for _, source in ipairs(tree.sources(other)) do
+    local known = by_name[source.name]
+    if known and known ~= source then
+      fault.raise(("union: two sources have the name %q; give one of its own with :name before :load, or use one "
+        .. "frame twice: it is read once"):format(source.name))
+    end
+  end
+end
+
+local function expect_stream(what, other)
+  if not object.is_a(other, DataFrame) then
+    fault.raise(("%s takes another frame, not %s"):format(what, other == nil and "nil" or "a " .. type(other)))
+  elseif other._apply then
+    fault.raise(what .. ": a stream and a batch do not go together")
+  end
+end
+
+--- The rows of this frame, then those of another, in every batch. Columns go by their place and have the
+--- names of this frame; their types are equal.
+---@param other mt.DataFrame
+---@return mt.DataFrame
+function DataFrame:union(other)
+  expect_stream("union", other)
+  if not self._schema or not other._schema then
+    return object.new(DataFrame, { _flawed = true, _schema = self._schema })
+  end
+  local step = steps.union(self._schema, other._schema)
+  local schema = step:derive(self._schema, other._schema)
+  if self._flawed or other._flawed then return object.new(DataFrame, { _flawed = true, _schema = schema }) end
+  expect_distinct_sources(self._tree, other._tree)
+  return object.new(DataFrame, { _tree = tree.step(step, { self._tree, other._tree }, schema), _schema = schema })
+end
+
+--- The same as union.
+---@param other mt.DataFrame
+---@return mt.DataFrame
+function DataFrame:unionAll(other)
+  return self:union(other)
+end
+
+--- A union whose columns go by their names: the other frame has the same, in any order.
+---@param other mt.DataFrame
+---@return mt.DataFrame
+function DataFrame:unionByName(other, ...)
+  if not object.is_a(other, DataFrame) then fault.raise "unionByName takes another frame" end
+  if select("#", ...) > 0 then fault.raise(("unionByName: %s"):format(object.known_in_spark "allowMissingColumns")) end
+  if not self._schema or not other._schema then return self:union(other) end
+  steps.expect_same_names(self._schema, other._schema)
+  return self:union(other:select(self._schema:names()))
+end
+
 --- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
 ---@param n integer
 ---@return mt.DataFrame
@@ -169,12 +222,9 @@ function DataFrame:printSchema()
   if self._schema then print((self._schema:tree():gsub("\n$", ""))) end
 end
 
---- Prints the source and the steps.
+--- Prints the sources and the steps.
 function DataFrame:explain()
-  if not self._source then return end
-  local lines = { ("%s (%s)"):format(self._source.words, table.concat(self._source.schema:names(), ", ")) }
-  for _, step in ipairs(self._steps) do lines[#lines + 1] = "  " .. step.words end
-  print(table.concat(lines, "\n"))
+  if self._tree then print(tree.text(self._tree)) end
 end
 
 local function column_infos(frame)
@@ -189,8 +239,7 @@ end
 
 -- What Spark refuses on a stream, with its words and the cure.
 local function refused(name)
-  return function(self)
-    if self._flawed then return function() return self end end
+  return function()
     fault.raise(("%s: Queries with streaming sources must be executed with writeStream.start(); return "
       .. "df.writeStream… from the job, with :format \"console\" to look at rows"):format(name))
   end
@@ -227,7 +276,7 @@ object.seal(DataFrame, {
     observe offset orderBy pivot randomSplit rdd reduce registerTempTable repartitionByRange
     replace rollup sameSemantics sample sampleBy selectExpr semanticHash sort sortWithinPartitions
     sparkSession sql stat storageLevel subtract to toDF toJSON transform transpose
-    union unionAll unionByName unpersist unpivot withColumns withColumnsRenamed withMetadata
+    unpersist unpivot withColumns withColumnsRenamed withMetadata
     withWatermark writeTo]],
 })
 M.class, M.ACTIONS = DataFrame, ACTIONS

@@ -11,6 +11,7 @@ local memtable = require "moontide.memtable"
 local mt = require "moontide"
 local object = require "moontide.object"
 local options = require "moontide.options"
+local paths = require "moontide.paths"
 local suggest = require "moontide.suggest"
 local writer = require "moontide.writer"
 
@@ -27,9 +28,8 @@ end
 
 --- Makes :start() start queries in this state.
 ---@param file string? the script that runs, or nil
----@param text string? of it
-function M.begin(file, text)
-  main = file and text and { name = file, text = text } or nil
+function M.begin(file)
+  main = file and { name = file, text = paths.read(file) or "" }
   config.use_time_zone()
   writer.starter = function(query) return handle.start(query, bundle_of(query)) end
   rawset(mt, "job", M.job)

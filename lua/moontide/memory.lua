@@ -7,6 +7,7 @@ local fault = require "moontide.fault"
 local object = require "moontide.object"
 local schemas = require "moontide.schema"
 local suggest = require "moontide.suggest"
+local tree = require "moontide.tree"
 local C = core.C
 
 local M = {}
@@ -75,7 +76,7 @@ end
 --- The stream as a frame.
 ---@return mt.DataFrame
 function MemoryStream:toDF()
-  return dataframe.of(self._source)
+  return dataframe.of(self._tree.source)
 end
 
 local made = 0
@@ -101,7 +102,7 @@ function M.stream(ddl)
     schema = schemas.copy(C.mt_source_schema(pointer)), start_options = "{}",
   }
   return object.new(MemoryStream,
-    { _source = source, _steps = {}, _schema = source.schema, _pointer = pointer })
+    { _tree = tree.source(source), _schema = source.schema, _pointer = pointer })
 end
 
 object.seal(MemoryStream, { name = "MemoryStream", parent = dataframe.class })

@@ -16,7 +16,7 @@ local M = {}
 ---@field nulled integer malformed and kept
 ---@field made integer? more rows than came
 
----@alias mt.Op fun(batch: ffi.cdata*, run: ffi.cdata*, count: mt.Count): ffi.cdata*
+---@alias mt.Op fun(batch: ffi.cdata*, run: ffi.cdata*, count: mt.Count, other: ffi.cdata*?): ffi.cdata*
 
 --- An empty batch, released when it is collected if not before.
 ---@return ffi.cdata* struct mt_batch
@@ -94,7 +94,7 @@ local function gathered(batch, sel, n)
   return out
 end
 
--- ---- one function a kind: (step, schema it is given, schema it makes) -> op
+-- ---- one function a kind: (step, schema it is given, schema it makes, that of a second input) -> op
 
 local make = {}
 
@@ -201,6 +201,28 @@ function make.withColumnRenamed(_, schema, out)
   return function(batch) return select(batch, picks, out) end
 end
 
+-- The rows of both batches, under one schema.
+local function union(one, other, schema, at)
+  local out = M.batch()
+  expect(C.mt_batch_union(one, other, schema.c, out, core.err), at)
+  return out
+end
+
+function make.union(step, schema, out, other_schema)
+  local picks, others = {}, {}
+  for field, with in step.each(schema, other_schema) do
+    picks[#picks + 1], others[#others + 1] = field.index, with.index
+  end
+  picks, others = picks_of(picks), picks_of(others)
+  return function(batch, _, _, other)
+    local one, two = select(batch, picks, out), select(other, others, out)
+    local ok, both = pcall(union, one, two, out, step.at)
+    C.mt_batch_release(one)
+    C.mt_batch_release(two)
+    return ok and both or error(both, 0)
+  end
+end
+
 -- The kept columns of a batch, only for the rows that the reader kept.
 local function kept_columns(batch, keep, schema, result)
   local base = select(batch, keep, schema)
@@ -278,21 +300,16 @@ function M.first(batch, n)
   return gathered(batch, sel, n)
 end
 
---- The rows of both batches, under one schema.
----@return ffi.cdata*
-function M.union(one, other, schema)
-  local out = M.batch()
-  expect(C.mt_batch_union(one, other, schema.c, out, core.err))
-  return out
-end
+M.union = union
 
 --- The work of a step between two schemas.
 ---@param step mt.Step
 ---@param schema mt.Schema
 ---@param out mt.Schema
+---@param other mt.Schema? of the second input
 ---@return mt.Op
-function M.of(step, schema, out)
-  return make[step.kind](step, schema, out)
+function M.of(step, schema, out, other)
+  return make[step.kind](step, schema, out, other)
 end
 
 return M

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
---- What a job returned: its queries, and each as a plan for the host, which is an open source and
---- sink, and the function that runs a batch.
+--- What a job returned: its queries, and each as a plan for the host, which is open sources and an
+--- open sink, and the function that runs a batch.
 local batchframe = require "moontide.batchframe"
 local config = require "moontide.config"
 local core = require "moontide._core"
@@ -13,6 +13,7 @@ local options = require "moontide.options"
 local run = require "moontide.run"
 local schemas = require "moontide.schema"
 local times = require "moontide.times"
+local tree = require "moontide.tree"
 local writer = require "moontide.writer"
 local C = core.C
 
@@ -20,7 +21,7 @@ local M = {}
 
 ---@class mt.Plan
 ---@field name string?
----@field source integer address of a struct mt_source, now the host's
+---@field sources integer[] addresses of struct mt_source, now the host's
 ---@field sink integer? address of a struct mt_sink, now the host's; nil: a foreachBatch
 ---@field trigger mt.Trigger
 ---@field checkpoint string?
@@ -30,7 +31,7 @@ local M = {}
 ---@field max_steps integer
 ---@field run fun(address: integer)
 ---@field keep any[] what must stay alive
----@field facts table for `check`: writer, wanted columns, stages, schema
+---@field facts table for `check`: writer, sources, wanted columns of each, stages, schema
 
 local function expect_query(value)
   if object.is_a(value, writer.class) then return value end
@@ -145,34 +146,54 @@ local function option_map(list)
 end
 
 -- What a restart or a reload compares with what the checkpoint began with.
-local function shape_of(query, sink, schema)
-  local source = query._frame._source
+local function shape_of(query, sources, sink, schema)
+  local list = json.array {}
+  for i, source in ipairs(sources) do
+    list[i] = { name = source.name, format = source.format, options = option_map(source.options) }
+  end
   return json.encode {
-    sources = json.array { { name = source.name, format = source.format, options = option_map(source.options) } },
+    sources = list,
     sink = sink and { identity = core.string(C.mt_sink_identity(sink)), columns = schema:ddl(),
       partitionBy = json.array(query._partition_by) } or { identity = "foreachBatch" },
   }
 end
 
+-- Where the sources were told to start, as JSON: of one, or a list.
+local function start_options_of(sources)
+  if #sources == 1 then return sources[1].start_options end
+  local list = {}
+  for i, source in ipairs(sources) do list[i] = source.start_options end
+  return ("[%s]"):format(table.concat(list, ","))
+end
+
+-- The sources of a frame, opened, and the schemas of what they read.
+local function open_sources(sources, wanted)
+  local opened, reads = {}, {}
+  for i, source in ipairs(sources) do
+    opened[i] = core.gc(source.open(), C.mt_source_free)
+    reads[i] = run.project(opened[i], source.schema, wanted[i])
+  end
+  return opened, reads
+end
+
 local function make(query)
   local frame = query._frame
-  local source = core.gc(frame._source.open(), C.mt_source_free)
-  local names = run.wanted(frame)
-  local read = run.project(source, frame._source.schema, names)
-  local stages, schema = run.bind(frame._steps, read)
+  local sources, wanted = tree.sources(frame._tree), run.wanted(frame)
+  local opened, reads = open_sources(sources, wanted)
+  local stages, schema = run.bind(frame, reads)
   local sink, keep = sink_of(query, schema)
   return {
     name = query._query_name,
-    source = source, sink = sink,
+    sources = opened, sink = sink,
     trigger = query._trigger,
     checkpoint = writer.checkpoint(query),
-    start_options = frame._source.start_options,
-    shape = shape_of(query, sink, schema),
+    start_options = start_options_of(sources),
+    shape = shape_of(query, sources, sink, schema),
     time_zone = times.zone(),
     max_steps = #stages,
-    run = run.runner(stages, read, query._foreach and batchframe.caller(query._foreach, schema)),
-    keep = { keep, query, stages, schema, read },
-    facts = { query = query, wanted = names, stages = stages, schema = schema },
+    run = run.runner(stages, reads, query._foreach and batchframe.caller(query._foreach, schema)),
+    keep = { keep, query, stages, schema, reads },
+    facts = { query = query, sources = sources, wanted = wanted, stages = stages, schema = schema },
   }
 end
 
@@ -195,14 +216,14 @@ function M.plan(query)
   local plan = make(query)
   if plan.trigger.warning then log.warn(plan.trigger.warning) end
   if query._home then plan.run = at_home(plan.run, query._home) end
-  plan.source = core.address(core.gc(plan.source, nil))
+  for i, source in ipairs(plan.sources) do plan.sources[i] = core.address(core.gc(source, nil)) end
   plan.sink = plan.sink and core.address(plan.sink)
   return plan
 end
 
---- Makes a plan, shows it, and closes its source and sink again.
+--- Makes a plan, shows it, and closes its sources and sink again.
 ---@param query mt.DataStreamWriter
----@param show fun(plan: mt.Plan): any source and sink are pointers here
+---@param show fun(plan: mt.Plan): any sources and sink are pointers here
 function M.rehearse(query, show)
   local plan = make(query)
   local ok, result = pcall(show, plan)

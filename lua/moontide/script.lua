@@ -20,10 +20,9 @@ end
 
 --- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and makes queries start.
 ---@param file string?
----@param text string? of the file
-function M.begin(file, text)
+function M.begin(file)
   print, tostring, string.format = exact_print, value.text, value.format -- luacheck: ignore
-  live.begin(file, text)
+  live.begin(file)
   native.interruptible()
 end
 
@@ -48,10 +47,8 @@ function M.run(args)
   local folder = paths.folder(args.file)
   package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
   arg = { [0] = args.file, unpack(args.args) } -- luacheck: globals arg
-  local text, missing = paths.read(args.file) -- once: it may be a pipe
-  if not text then return args.fail(JOB, missing) end
-  M.begin(args.file, text)
-  local chunk, problem = loadstring(text:gsub("^#[^\n]*", ""), "@" .. args.file)
+  M.begin(args.file)
+  local chunk, problem = loadfile(args.file)
   if not chunk then return args.fail(JOB, problem) end
   local failed, words
   xpcall(function() chunk(unpack(args.args)) end, function(e)

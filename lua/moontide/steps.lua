@@ -16,8 +16,9 @@ local M = {}
 ---@class mt.Step
 ---@field kind string
 ---@field at mt.At
----@field derive fun(self: mt.Step, schema: mt.Schema): mt.Schema
----@field needs fun(self: mt.Step, schema: mt.Schema, wanted: table<string, boolean>): table<string, boolean>
+---@field derive fun(self: mt.Step, schema: mt.Schema, other: mt.Schema?): mt.Schema
+---@field needs fun(self: mt.Step, schema: mt.Schema, wanted: table<string, boolean>):
+--- table<string, boolean>, table<string, boolean>? of its first input, and of its second
 ---@field words string one line for people
 
 local function step(kind, words, fields)
@@ -266,6 +267,69 @@ function M.rename(schema, from, to)
       return needed
     end,
   })
+end
+
+-- ---- two frames
+
+local function expect_alike(one, other)
+  if #one.fields ~= #other.fields then
+    fault.raise(("union: %d columns (%s) and %d columns (%s)"):format(#one.fields, one:ddl(), #other.fields,
+      other:ddl()))
+  end
+  for i, field in ipairs(one.fields) do
+    local with = other.fields[i]
+    if field.ddl ~= with.ddl then
+      fault.raise(("union: column %d is %s %s here and %s %s there"):format(i, field.name, field.ddl, with.name,
+        with.ddl))
+    end
+  end
+end
+
+--- The rows of two frames: columns by their place, with the names of the first; null where one of them
+--- may be.
+---@param one mt.Schema
+---@param other mt.Schema
+---@return mt.Step
+function M.union(one, other)
+  expect_alike(one, other)
+  local names, others = one:names(), other:names()
+  -- places in the two that are there: what nothing needs is gone in one of them, or in both
+  local function each(a, b)
+    local i = 0
+    return function()
+      repeat i = i + 1 until not names[i] or a.by_name[names[i]] and b.by_name[others[i]]
+      return a.by_name[names[i]], b.by_name[others[i]]
+    end
+  end
+  return step("union", "union", {
+    each = each,
+    derive = function(_, a, b)
+      local list = {}
+      for field, with in each(a, b) do
+        list[#list + 1] = { c = with.nullable and with.c or field.c, name = field.name }
+      end
+      return schemas.of(list)
+    end,
+    needs = function(_, _, wanted)
+      local needed, of_other = {}, {}
+      for i, name in ipairs(names) do
+        if wanted[name] then needed[name], of_other[others[i]] = true, true end
+      end
+      return needed, of_other
+    end,
+  })
+end
+
+--- Refuses two schemas whose columns have not the same names.
+---@param one mt.Schema
+---@param other mt.Schema
+function M.expect_same_names(one, other)
+  for _, pair in ipairs { { one, other, "the other" }, { other, one, "this" } } do
+    for _, name in ipairs(pair[1]:names()) do
+      local found, cure = pair[2]:find(name)
+      if not found then fault.raise(("unionByName: %s frame has no column %q%s"):format(pair[3], name, cure)) end
+    end
+  end
 end
 
 -- ---- partitions, of which a batch here has one

@@ -53,12 +53,13 @@ struct vault_sink {
     bool dirty;
 };
 
-/* ---- a job: keeps even numbers */
+/* ---- a job: keeps even numbers, of two sources too */
 struct evens {
     int runs, resets;
     char *name;    /* of its step: gone with the next reset */
     int fails;     /* runs that fail, still to come */
     int miscounts; /* runs whose account is wrong by one */
+    bool ignores_second; /* the rows of a second source are not taken */
 };
 
 struct bench {
@@ -277,13 +278,28 @@ static struct mt_sink_type vault_type = {.name = "vault",
                                          .describe = vault_describe,
                                          .close = vault_close};
 
+/* The rows of two sources as those of one. */
+static enum mt_status put_together(struct mt_run *run, struct mt_batch *both, struct mt_error *err)
+{
+    const struct mt_batch *one = &run->inputs[0], *other = &run->inputs[1];
+    int64_t rows = one->array.length + other->array.length;
+    run->steps[run->n_steps++] =
+        (struct mt_step_count){.name = "union", .in = rows, .out = rows, .from = {-1, -2}};
+    return mt_batch_union(one, other, one->schema, both, err);
+}
+
 static inline enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt_error *err)
 {
     struct evens *self = ctx;
+    struct mt_batch both = {0}, *in = &run->inputs[0];
     self->runs++;
     if (self->fails > 0 && self->fails--)
         return mt_fail(err, MT_REJECT, MT_CLASS_SCRIPT, "job.lua:3: amount is null here");
-    struct mt_batch *in = &run->inputs[0];
+    run->n_steps = 0;
+    if (run->n_inputs > 1 && !self->ignores_second) {
+        assert_int_equal(put_together(run, &both, err), MT_OK);
+        in = &both;
+    }
     int32_t *picks = mt_alloc((size_t)(in->array.length + 1) * sizeof *picks);
     int64_t n = 0;
     const int64_t *values = in->array.children[0]->buffers[1];
@@ -294,11 +310,16 @@ static inline enum mt_status keep_evens(void *ctx, struct mt_run *run, struct mt
     free(picks);
     if (!self->name)
         self->name = mt_strdup("filter");
-    run->steps[0] = (struct mt_step_count){
-        .name = self->name, .in = in->array.length, .out = n, .filtered = in->array.length - n};
+    struct mt_step_count *filter = &run->steps[run->n_steps];
+    *filter = (struct mt_step_count){.name = self->name,
+                                     .in = in->array.length,
+                                     .out = n,
+                                     .filtered = in->array.length - n,
+                                     .from = {run->n_steps > 0 ? (int32_t)run->n_steps : -1}};
     if (self->miscounts > 0 && self->miscounts--)
-        run->steps[0].filtered++;
-    run->n_steps = 1;
+        filter->filtered++;
+    run->n_steps++;
+    mt_batch_release(&both);
     return status;
 }
 

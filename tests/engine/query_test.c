@@ -133,6 +133,53 @@ static void test_a_source_that_told_its_ends_is_not_asked_again_for_another(void
     bench_deinit(&bench);
 }
 
+/* Even numbers below total. */
+static int64_t n_evens(int64_t total)
+{
+    return (total + 1) / 2;
+}
+
+static void test_of_two_sources_one_may_be_behind_and_no_row_is_lost_over_a_restart(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    struct numbers *second = new_numbers(
+        &(struct numbers){.total = 100, .most_a_batch = 10, .ends_retries = 4, .read_retries = 2});
+    bench.vault.lost_answers = 1;
+    bench.settings.max_batches = 4;
+    assert_int_equal(bench_open_two(&bench, second), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_OK);
+    assert_int_equal(bench.vault.n, 4);
+    assert_int_equal(vault_rows(&bench.vault), n_evens(30) + n_evens(40));
+    assert_int_equal(second->committed, 40);
+    assert_non_null(strstr(bench.last_json, "\"numInputRows\":0,"));
+    assert_non_null(strstr(bench.last_json, "\"numInputRows\":10,"));
+    bench_close(&bench);
+    bench.settings.max_batches = 0;
+    second = new_numbers(&(struct numbers){.total = 100});
+    assert_int_equal(bench_open_two(&bench, second), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_OK);
+    assert_int_equal(bench.vault.n, 5);
+    assert_int_equal(vault_rows(&bench.vault), n_evens(30) + n_evens(100));
+    assert_int_equal(vault_sum(&bench.vault), 210 + 2450);
+    bench_deinit(&bench);
+}
+
+static void test_rows_of_a_source_that_no_step_takes_stop_the_query(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.job.ignores_second = true;
+    struct numbers *second = new_numbers(&(struct numbers){.total = 5});
+    assert_int_equal(bench_open_two(&bench, second), MT_OK);
+    assert_int_equal(bench_run(&bench), MT_FATAL);
+    assert_non_null(strstr(bench.err.text, "does not add up at numbers"));
+    assert_int_equal(bench.vault.commits, 0);
+    bench_deinit(&bench);
+}
+
 /* Steps until the query wants to wait. */
 static void step_to_a_wait(struct bench *bench)
 {
@@ -496,6 +543,8 @@ int main(void)
         cmocka_unit_test(test_what_nobody_read_again_is_not_said_to_be_no_rows),
         cmocka_unit_test(test_lost_answer_after_other_tries_is_committed_without_their_steps),
         cmocka_unit_test(test_a_source_that_told_its_ends_is_not_asked_again_for_another),
+        cmocka_unit_test(test_of_two_sources_one_may_be_behind_and_no_row_is_lost_over_a_restart),
+        cmocka_unit_test(test_rows_of_a_source_that_no_step_takes_stop_the_query),
         cmocka_unit_test(test_a_source_wakes_only_a_wait_that_it_can_end),
         cmocka_unit_test(test_rows_wake_a_query_that_has_none),
         cmocka_unit_test(test_a_source_does_not_wake_a_query_whose_sink_is_away),
