@@ -204,6 +204,11 @@ def sees_a_table_a_query(work, done):
     assert rows_of(read_table(work.out / "refund")) == [(4, "refund")]
 
 
+def sees_two_topics(work, done):
+    assert rows_of(read_table(work.out), "order_id", "event", "offset") == [
+        (1, "purchase", 0), (4, "refund", 0), (9, "refund", 1)]
+
+
 EXPECTED = {
     "jobs/orders_to_parquet.lua": sees_paid_orders,
     "examples/count_per_user.lua": sees_text(("u1", "1"), ("u15", "1"), ("u2", "1"), ("u1", "2")),
@@ -223,6 +228,7 @@ EXPECTED = {
     "examples/rename_and_select.lua": sees_columns_renamed,
     "examples/row_for_each_item.lua": sees_text(("1", "a", "9.50"), ("1", "b", "20.00")),
     "examples/several_queries.lua": sees_a_table_a_query,
+    "examples/two_topics.lua": sees_two_topics,
     "examples/try_steps.lua": sees_text(("1", "19.90"), ("4", "1000.00")),
 }
 
@@ -248,6 +254,9 @@ def test_jobs_and_examples_do_what_they_say(brokers, work, file):
     topic = brokers.topic(2)
     brokers.produce(topic, RECORDS.get(name, ORDERS))
     sets = {"brokers": brokers.bootstrap, "topic": topic, "out": work.out, **SETS.get(name, {})}
+    if name == "examples/two_topics.lua":
+        sets["returns"] = brokers.topic(1)
+        brokers.produce(sets["returns"], [order(n, "u9", "refund", 1, "2026-11-30T00:00:00Z") for n in (4, 9)])
     if name == "examples/login.lua":
         (work.dir / "password").write_text("bob-pw\n")
         sets |= {"brokers": brokers.sasl, "user": "bob", "password": f"file:{work.dir}/password",
