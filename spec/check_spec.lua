@@ -106,6 +106,14 @@ return s:select "m"
     assert.matches("\n8 errors$", text)
   end)
 
+  it("blames no action for standing behind a call that is not here", function()
+    local facts = facts_of [[
+local mt = require "moontide"
+return mt.memoryStream "n INT":groupBy("n"):count().writeStream:format "noop"]]
+    assert.equal(1, #facts.errors)
+    assert.matches("groupBy is known in Spark", facts.errors[1].text)
+  end)
+
   it("finds all options that would be refused, and calls with a dot", function()
     local facts = facts_of [[
 local mt = require "moontide"

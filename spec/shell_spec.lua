@@ -131,6 +131,15 @@ print(q.lastProgress.numInputRows)]])
     assert.matches("\n1\n$", done.out)
   end)
 
+  it("runs a script from a pipe, and one that begins with #!", function()
+    for text, out in pairs { ["print(1)"] = "1\n", ["#!/usr/bin/env moontide\nprint(2)"] = "2\n" } do
+      folder:write("job.lua", text)
+      local done = folder:shell "cat job.lua | moontide lua /dev/stdin"
+      assert.same({ 0, out }, { done.code, done.out })
+      assert.equal(out, folder:moontide("lua job.lua").out)
+    end
+  end)
+
   it("ends with the code of a query's failure, without a traceback", function()
     folder:write("job.lua", [[
 local mt = require "moontide"

@@ -2,11 +2,12 @@
  *
  * engine_reload.c - another text of the job takes over while the query runs.
  *
- * It does so where a restart would find nothing half done: between a commit and the next plan, or
- * at a batch that waits to be tried again, which recovery then settles as after a restart: by
- * whether a sink holds it. What a restart would refuse is refused here too, and the old job goes
- * on. A source that is what it was stays open, so that its connections and what it has received
- * stay; it must be read for the same columns, since what it holds is in columns already. */
+ * It does so where a restart would find nothing half done: while the query waits for its sources to
+ * begin with, between a commit and the next plan, or at a batch that waits to be tried again, which
+ * recovery then settles as after a restart: by whether a sink holds it. What a restart would refuse
+ * is refused here too, and the old job goes on. A source that is what it was stays open, so that
+ * its connections and what it has received stay; it must be read for the same columns, since what
+ * it holds is in columns already. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,14 @@
 
 static bool is_the_time(const struct mt_query *query)
 {
-    return query->phase == PHASE_TRIGGER || query->phase == PHASE_ENDS ||
-           query->phase == PHASE_RECOVER;
+    return query->phase == PHASE_OPEN || query->phase == PHASE_TRIGGER ||
+           query->phase == PHASE_ENDS || query->phase == PHASE_RECOVER;
+}
+
+/* A batch was planned and is not committed. */
+static bool has_a_plan(const struct mt_query *query)
+{
+    return query->plan.id >= 0;
 }
 
 static bool reads_the_same(const struct mt_source *a, const struct mt_source *b)
@@ -61,11 +68,11 @@ static enum mt_status refuse_shape(const struct mt_query *query,
     enum mt_status status = refuse_loss(query, shape, err);
     if (status == MT_OK)
         status = shape_check(query->shape, shape, query->committed + 1, err);
-    if (status == MT_OK && query->phase == PHASE_RECOVER)
+    if (status == MT_OK && has_a_plan(query))
         status = recover_other_sink(query,
                                     settings->sink ? settings->sink->identity : FOREACH_BATCH, err);
     for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++)
-        if (query->phase == PHASE_RECOVER && !query->sources[i]->type->replayable &&
+        if (has_a_plan(query) && !query->sources[i]->type->replayable &&
             !stays(query, settings->sources[i], shape, i))
             status = mt_fail(err, MT_REJECT, MT_CLASS_SOURCE,
                              "source %s cannot be read again, and its batch waits to be retried",

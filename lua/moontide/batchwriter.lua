@@ -61,13 +61,18 @@ end
 
 local WORDS = { [C.MT_RETRY] = "RETRY", [C.MT_REJECT] = "REJECT", [C.MT_FATAL] = "FATAL" }
 
--- The core's last failure, at the line of the option that it names, else at that of save.
+-- The core's last failure, at the line of the option that it names, else at that of save. What has
+-- doomed the batch is answered to every later save: it stands where it happened.
 local function failed(self, status, at)
   local text, class, name = core.failure()
+  local rejected = status == C.MT_REJECT
+  if not rejected and self._scope.doom then return self._scope.doom end
   local option = name and options.find(self._options, name)
   at = option and option.at or at
-  if class == "JOB" then return fault.at(text, at) end
-  return fault.new(class, WORDS[tonumber(status)], fault.place(at) .. text)
+  local made = class == "JOB" and fault.at(text, at)
+    or fault.new(class, WORDS[tonumber(status)], fault.place(at) .. text)
+  if not rejected then self._scope.doom = made end
+  return made
 end
 
 --- Writes the rows, exactly once where the sink can. Raises when that fails.

@@ -121,8 +121,8 @@ end
 
 local function add_next(add, show)
   if show.lastPlan > show.lastCommit then
-    add("next start", ("finishes batch %d: the sink is asked whether it holds it; if not, it is read"):format(
-      show.lastPlan))
+    add("next start", ("finishes batch %d: %s whether it is there; if not, it is read"):format(show.lastPlan,
+      #show.sinks > 0 and "each sink is asked" or "the sink is asked"))
     add("", "and run again over the same offsets, with the job file as it is then")
     if #show.sinks > 0 then
       add("", "(if one of several holds it, with the script that began it)")

@@ -110,7 +110,8 @@ local function add_lua(parser)
     :description(
       "Runs FILE as plain Lua with `require \"moontide\"` and the program's core. There :start() gives\n"
         .. "a StreamingQuery, which moves on while the script waits for it: awaitTermination,\n"
-        .. "processAllAvailable, mt.awaitAny. Nothing is loaded again or retried.")
+        .. "processAllAvailable, mt.awaitAny. Nothing is loaded again or retried. mt.conf reads\n"
+        .. "MOONTIDE_<NAME> from the environment.")
   lua:argument("FILE", "The script."):target "file"
   lua:argument("args", "Its arguments: ... and `arg`."):args "*"
   parser:command("shell")
@@ -127,7 +128,7 @@ local function add_ckpt(parser)
     :command_target "ckpt_command"
   local show = ckpt:command("show")
     :summary "Say what a checkpoint holds; also while its query runs."
-    :description "Query, last plan and commit, offsets, script, sink, and how to start again."
+    :description "Query, last plan and commit, offsets, script, sinks, state, and how to start again."
   show:argument("DIR", "The checkpoint's folder (checkpointLocation)."):target "dir"
   show:flag("--json", "All of it, as one JSON object.")
   local backup = ckpt:command("backup")

@@ -239,7 +239,8 @@ end
 
 -- What Spark refuses on a stream, with its words and the cure.
 local function refused(name)
-  return function()
+  return function(self)
+    if self._flawed then return function() return self end end
     fault.raise(("%s: Queries with streaming sources must be executed with writeStream.start(); return "
       .. "df.writeStream… from the job, with :format \"console\" to look at rows"):format(name))
   end

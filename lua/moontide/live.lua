@@ -11,7 +11,6 @@ local memtable = require "moontide.memtable"
 local mt = require "moontide"
 local object = require "moontide.object"
 local options = require "moontide.options"
-local paths = require "moontide.paths"
 local suggest = require "moontide.suggest"
 local writer = require "moontide.writer"
 
@@ -28,8 +27,9 @@ end
 
 --- Makes :start() start queries in this state.
 ---@param file string? the script that runs, or nil
-function M.begin(file)
-  main = file and { name = file, text = paths.read(file) or "" }
+---@param text string? of it
+function M.begin(file, text)
+  main = file and text and { name = file, text = text } or nil
   config.use_time_zone()
   writer.starter = function(query) return handle.start(query, bundle_of(query)) end
   rawset(mt, "job", M.job)

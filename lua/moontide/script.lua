@@ -20,9 +20,10 @@ end
 
 --- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and makes queries start.
 ---@param file string?
-function M.begin(file)
+---@param text string? of the file
+function M.begin(file, text)
   print, tostring, string.format = exact_print, value.text, value.format -- luacheck: ignore
-  live.begin(file)
+  live.begin(file, text)
   native.interruptible()
 end
 
@@ -47,8 +48,10 @@ function M.run(args)
   local folder = paths.folder(args.file)
   package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
   arg = { [0] = args.file, unpack(args.args) } -- luacheck: globals arg
-  M.begin(args.file)
-  local chunk, problem = loadfile(args.file)
+  local text, missing = paths.read(args.file) -- once: it may be a pipe
+  if not text then return args.fail(JOB, missing) end
+  M.begin(args.file, text)
+  local chunk, problem = loadstring(text:gsub("^#[^\n]*", ""), "@" .. args.file)
   if not chunk then return args.fail(JOB, problem) end
   local failed, words
   xpcall(function() chunk(unpack(args.args)) end, function(e)

@@ -181,7 +181,7 @@ end
 function M.run(args)
   local path, settings = args.dir .. "/moontide.d.lua", args.dir .. "/.luarc.json"
   local ok, problem = write_over(path, M.text())
-  if not ok then return args.fail(USAGE, problem or path) end
+  if not ok then return args.fail(USAGE, ("%s; DIR is a folder that is there"):format(problem or path)) end
   print(path .. " is written")
   if host.create(settings, SETTINGS) then
     print(settings .. " is written")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import duckdb
 
-from harness import lua, read_table, rows_of
+from harness import SINK, lua, read_table, rows_of
 
 SCRIPT = 4
 
@@ -99,3 +99,16 @@ def test_mistakes_of_a_save_are_told_at_their_lines(kafka, work):
              r'job\.lua:7: filter at \S+\[0\]@0: amount is null here; write \(row\.amount or 0\) > 0')):
         failed = work.run(job(work, topic, call))
         assert failed.code != 0 and re.search(words, failed.err), (call, failed.err)
+
+
+def test_a_batch_that_a_save_has_doomed_fails_with_that_save_and_its_line(kafka, work):
+    topic = kafka.topic(3)
+    produce(kafka, topic, orders(0, 3))
+    body = """local ok = pcall(function()
+    batch.write:format "parquet":save "/proc/nope"
+  end)
+  assert(not ok)
+  batch.write:format "noop":save()"""
+    failed = work.run(job(work, topic, body))
+    assert failed.code == SINK and re.search(r"job\.lua:8: .*/proc/nope", failed.err), repr(failed)
+    assert "job.lua:11" not in failed.err

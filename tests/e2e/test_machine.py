@@ -265,6 +265,22 @@ end)"""
     assert_bounded(work, done, rows, most_mb=400)
 
 
+def test_batches_that_a_script_copies_and_walks_are_let_go(work, backlog):
+    """Frames of many kinds, tables of Lua, state that comes and goes: none outlives its batch."""
+    topic, _ = backlog(1000)
+    each = """
+local part = batch:filter(function(row) return row.n %% 2 == 0 end)
+local both = part:union(batch:limit(1000)):withColumn("twice", "BIGINT", function(row) return row.n * 2 end)
+local text = {}
+for row in both:limit(2000):rows() do text[#text + 1] = mt.json.encode(row) end
+for i = 1, 2000 do state:put(i, text[i]) end
+for key in state:pairs() do if (key + id) %% 3 == 0 then state:delete(key) end end
+batch.write:format "parquet":save(%s)""" % lua(work.out)
+    done = work.run_ok(work.job(topic, ROWS_OF_IT, each=each), "--max-batches", "6", seconds=300)
+    assert_bounded(work, done, sum(p["numInputRows"] for p in done.progress()), most_mb=400)
+    assert (work.checkpoint / "data.mdb").stat().st_size < 32 << 20, "pages that were let go are used again"
+
+
 @pytest.mark.long
 def test_a_backlog_of_five_gigabytes_needs_no_more_memory(work, backlog):
     topic, rows = backlog(5000)

@@ -5,9 +5,12 @@ import json
 import re
 import signal
 import subprocess
+from collections import Counter
+from itertools import accumulate
 
-from harness import MOONTIDE, lua, read_table, rows_of, until
+from harness import MOONTIDE, Stream, assert_exactly_once, lua, read_table, rows_of, until
 
+PLACES = ':select("partition", "offset", "value")'
 EVERY = 'processingTime = "200 milliseconds"'
 BY = ':select("partition", "offset", "value"):withColumn("by", "STRING", function(row) return {} end)'
 
@@ -179,3 +182,79 @@ def test_edits_during_a_stream_lose_and_double_nothing(work, kafka):
         run.takes_over(n + 1)
     until(lambda: sum(p["numInputRows"] for p in run.run.progress()) == 2001, 30, "all rows")
     assert [offset for offset, _ in run.table()] == list(range(2001))
+
+
+# ---- a foreachBatch with two tables and state, edited again and again
+
+
+def both(work, mark):
+    return f"""
+local seen = (state:get "seen" or 0) + batch:count()
+state:put("seen", seen)
+local rows = batch:withColumn("by", "STRING", function() return {mark!r} end)
+  :withColumn("seen", "BIGINT", function() return seen end):withColumn("batch", "BIGINT", function() return id end)
+rows.write:format "parquet":save {lua(work.dir / "first")}
+if id % 2 == 0 then rows.write:format "parquet":save {lua(work.dir / "second")} end"""
+
+
+def test_a_hundred_signals_and_edits_under_load_lose_and_double_nothing(work, kafka):
+    topic = kafka.topic(2)
+
+    def job(mark):
+        return work.job(topic, PLACES, each=both(work, mark), trigger=None)
+
+    stream = Stream(kafka, topic, 2, rows_per_second=5000)
+    stream.start()
+    run = work.start(job("0"))
+    run.wait_batches(2)
+    for n in range(1, 101):
+        edit(work, job(str(n)))
+        run.signal(signal.SIGHUP)
+        run.wait_for(lambda r, now=len(run.progress()): n % 5 or len(r.progress()) > now, what="a batch")
+    produced = stream.stop()
+    run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) == len(produced), what="all rows")
+    assert run.stop().code == 0
+    assert 5 <= run.err().count("takes over from") <= 100, "signals that come at once count as one"
+    first = read_table(work.dir / "first")
+    assert_exactly_once(first, produced)
+    even = [row for row in rows_of(first, "partition", "offset", "batch", "seen") if row[2] % 2 == 0]
+    assert rows_of(read_table(work.dir / "second"), "partition", "offset", "batch", "seen") == even
+    size = Counter(first["batch"].to_pylist())
+    sums = dict(zip(sorted(size), accumulate(size[b] for b in sorted(size))))
+    assert all(seen == sums[batch] for batch, seen in set(rows_of(first, "batch", "seen")))
+    marks = [int(by) for _, by in sorted(set(rows_of(first, "batch", "by")))]
+    assert marks == sorted(marks) and len(marks) == len(size), "one script a batch, and none comes back"
+
+
+def test_a_text_behind_links_that_are_changed_is_noticed(work, kafka):
+    """As a cluster mounts files: the name is a link into a folder that is a link to the current one."""
+    topic = kafka.topic()
+    for version in "old", "new":
+        (work.dir / version).mkdir()
+        (work.dir / version / "job.lua").write_text(work.job(topic, PLACES, each=both(work, version), trigger=EVERY))
+    (work.dir / "..data").symlink_to("old")
+    (work.dir / "job.lua").symlink_to("..data/job.lua")
+    kafka.produce_values(topic, 0, ["a"])
+    run = work.command("run", "job.lua", "--json")
+    run.wait_batches(1)
+    (work.dir / "..tmp").symlink_to("new")
+    (work.dir / "..tmp").rename(work.dir / "..data")
+    run.wait_for("takes over from")
+    kafka.produce_values(topic, 0, ["b"])
+    run.wait_batches(2)
+    assert run.stop().code == 0
+    assert rows_of(read_table(work.dir / "first"), "offset", "by") == [(0, "old"), (1, "new")]
+
+
+def test_a_broker_that_was_named_wrong_is_named_right_by_an_edit(work, kafka):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["a"])
+    right = work.job(topic, PLACES, each=both(work, "new"), trigger=EVERY)
+    wrong = right.replace(lua(kafka.bootstrap), '"127.0.0.1:1"')
+    assert wrong != right
+    run = work.start(wrong)
+    run.wait_for(lambda r: (work.checkpoint / "data.mdb").exists(), what="a checkpoint")
+    edit(work, right)
+    run.wait_batches(1)
+    assert run.stop().code == 0
+    assert rows_of(read_table(work.dir / "first"), "offset", "by") == [(0, "new")]

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from harness import assert_exactly_once, read_table
+from harness import assert_exactly_once, lua, read_table
 
 PLACES = ':select("partition", "offset", "value")'
 # A batch of this step takes seconds: long enough to be met by a signal.
@@ -58,3 +58,40 @@ def test_a_signal_while_waiting_for_data_ends_the_run(work, kafka):
     run.wait_for(lambda r: (work.checkpoint / "data.mdb").exists(), what="the checkpoint")
     done = run.stop(5)
     assert done.code == 0 and done.out == "", repr(done)
+
+
+def interrupt(run):
+    """Signals until it is gone; two that come at once may arrive as one."""
+    while run.alive():
+        run.signal(signal.SIGTERM)
+        run.process.poll()
+    return run.done()
+
+
+HANGS = {"empty loop": "while true do end", "pattern": "local _ = ('a'):rep(50):find(('a-'):rep(25) .. 'b')"}
+
+
+@pytest.mark.parametrize("hang", HANGS)
+def test_a_foreach_batch_that_hangs_is_told_and_can_be_ended(work, rows, hang):
+    topic, produced = rows
+    first, second = work.dir / "first", work.dir / "second"
+    body = f"""
+state:put("rows", (state:get "rows" or 0) + batch:count())
+batch.write:format "parquet":save {lua(first)}
+MIDDLE
+batch.write:format "parquet":save {lua(second)}"""
+    mended = work.job(topic, PLACES, each=body.replace("MIDDLE", ""))
+    run = work.start(work.job(topic, PLACES, each=body.replace("MIDDLE", HANGS[hang])))
+    if hang == "empty loop":
+        run.wait_for("batch 0 has been inside the script for 10 s")
+        assert run.err().count("inside the script") == 1 and "interrupt twice" in run.err()
+    else:
+        run.wait_for(lambda r: (first / "_spark_metadata/0").exists(), what="the first save")
+    assert interrupt(run).code != 0
+    # The first table holds the batch, so the script that hangs would end it: the user decides.
+    again = work.start(mended)
+    again.wait_for("goes on with it")
+    assert interrupt(again).code != 0
+    work.run_ok(mended, "--finish-with-new-script")
+    for out in first, second:
+        assert_exactly_once(read_table(out), produced)

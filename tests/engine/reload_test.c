@@ -114,6 +114,25 @@ static void test_between_plan_and_commit_no_text_takes_over(void **state)
     saves_deinit(&bench);
 }
 
+static void test_while_its_source_is_away_at_the_start_another_text_takes_over(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script first, second = {.today = saves_b};
+    struct numbers *source;
+    saves_init(&bench, &first, saves_a, 10);
+    bench.source->start_retries = 100;
+    assert_int_equal(saves_open(&bench, &first), MT_OK);
+    struct mt_query_settings settings = second_text(&bench, &second, &source);
+    step_to_a_wait(&bench);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_OK);
+    bench.source->start_retries = 0;
+    run_to_the_end(&bench);
+    expect_stored("vault a", 0, 0);
+    expect_stored("vault b", 1, 10);
+    saves_deinit(&bench);
+}
+
 static void test_a_batch_that_no_sink_holds_is_retried_by_the_new_text(void **state)
 {
     (void)state;
@@ -315,6 +334,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_between_batches_another_text_takes_over_and_the_source_stays),
         cmocka_unit_test(test_between_plan_and_commit_no_text_takes_over),
+        cmocka_unit_test(test_while_its_source_is_away_at_the_start_another_text_takes_over),
         cmocka_unit_test(test_a_batch_that_no_sink_holds_is_retried_by_the_new_text),
         cmocka_unit_test(test_a_batch_that_a_sink_holds_a_part_of_is_ended_by_the_old_text),
         cmocka_unit_test(test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on),
