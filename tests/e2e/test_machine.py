@@ -178,6 +178,21 @@ end"""
 for at, value in state:pairs() do assert(#value == #at + 1e5 and value:sub(1, #at) == at) end"""))
 
 
+def test_state_that_is_filled_and_emptied_again_and_again_stays_small(work, kafka):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["v"] * 60)
+    # 4 MB a batch; of two batches nine keys in ten are deleted by the next.
+    churn = """for i = 1, 1000 do state:put(id * 1000 + i, string.rep("x", 4000)) end
+for key in state:pairs() do if key <= id * 1000 - 1000 and key % 10 ~= 0 then state:delete(key) end end
+if id > 5 then for i = 1, 1000 do state:delete((id - 5) * 1000 + i) end end"""
+    done = work.run_ok(work.job(topic, PLACES, each=churn, source={"maxOffsetsPerTrigger": 1}))
+    assert len(done.progress()) == 60
+    megabytes = (work.checkpoint / "data.mdb").stat().st_size >> 20
+    assert megabytes < 48, f"{megabytes} MB after 240 were written and deleted"
+    kafka.produce_values(topic, 0, ["v"])
+    work.run_ok(work.job(topic, PLACES, each='assert(state:count() > 1000 and state:count() < 3000, state:count())'))
+
+
 def test_few_file_handles_in_a_foreachbatch_are_an_error_in_words(work, noise):
     topic, produced = noise
     both = Both(work, topic, work.dir / "first", work.dir / "second")

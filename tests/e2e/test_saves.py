@@ -312,3 +312,59 @@ def test_a_backup_put_back_is_caught_by_the_sink_that_is_ahead(saves):
     saves.fails(CHECKPOINT, ["older", saves.path("A")], BOTH)
     saves.fails(CHECKPOINT, ["older", saves.path("B")], "save(batch, B)")
     assert saves.offsets("A") == [0, 1, 2] and saves.offsets("B") == [0, 2]
+
+
+def test_a_new_checkpoint_on_old_paths_is_refused_naming_the_other_query(saves):
+    saves.add(1)
+    first = saves.run_ok(BOTH).progress()[0]["id"]
+    fresh = saves.work.dir / "fresh"
+    done = saves.work.run(saves.job(BOTH, checkpoint=fresh))
+    assert done.code != 0 and first in done.err and "allowOtherQueries" in done.err, repr(done)
+    # Also from a later batch on.
+    done = saves.work.run(saves.job("save(batch, C)", checkpoint=fresh))
+    assert done.code == 0, repr(done)
+    saves.add(1)
+    done = saves.work.run(saves.job("save(batch, A)", checkpoint=fresh))
+    assert done.code != 0 and first in done.err and "allowOtherQueries" in done.err, repr(done)
+    assert saves.offsets("A") == saves.offsets("B") == [0]
+
+
+# ---- what may change between two runs of a batch, and between batches
+
+
+def test_a_batch_that_was_planned_keeps_its_rows_whatever_limits_the_job_has_now(saves):
+    """And the attempt is counted durably before each, so that one that always dies can be told."""
+    saves.add(10)
+    limited = saves.job(BOTH, source={"maxOffsetsPerTrigger": 4})
+    for attempt in range(1, 4):
+        killed = saves.work.run(limited, kill="run.after:0")
+        assert killed.code == KILLED and (attempt == 1 or f"(attempt {attempt})" in killed.err), repr(killed)
+    done = saves.work.run_ok(saves.job(BOTH, source={"maxOffsetsPerTrigger": 100}))
+    assert [p["numInputRows"] for p in done.progress()] == [4, 6]
+    assert saves.offsets("A") == list(range(10)) and saves.offsets("B") == [0, 1, 2, 3]
+
+
+def test_state_of_another_shape_is_the_scripts_to_tell_apart_and_is_not_lost_by_its_error(saves):
+    saves.add(1)
+    saves.run_ok("state:put('total', 1)\nsave(batch, A)")
+    saves.add(1)
+    wrong = "local t = state:get 'total'\nstate:put('total', { rows = t.rows + 1 })\nsave(batch, A)"
+    saves.fails(SCRIPT, ["job.lua:", "foreachBatch, batch 1", "'t' (a number value)"], wrong)
+    right = wrong.replace("get 'total'", "get 'total' if type(t) == 'number' then t = { rows = t } end")
+    saves.run_ok(right)
+    saves.add(1)
+    saves.run_ok(wrong)
+    saves.add(1)
+    saves.run_ok("assert(state:get('total').rows == 3)\nsave(batch, A)")
+    assert saves.offsets("A") == [0, 1, 2, 3]
+
+
+def test_a_declared_sink_in_between_leaves_the_state(saves):
+    saves.add(1)
+    saves.run_ok("state:put('total', 1)")
+    saves.add(1)
+    done = saves.work.run(saves.work.job(saves.topic, STEPS, out=saves.path("A")))
+    assert done.code == 0, repr(done)
+    saves.add(1)
+    saves.run_ok("assert(state:get 'total' == 1)\nsave(batch, A)")
+    assert saves.offsets("A") == [1, 2]
