@@ -216,9 +216,10 @@ static enum mt_status replay_batch(struct mt_query *query, struct mt_error *err)
     struct plan *plan = &query->plan;
     struct mt_buf bundle = {0}, held = {0};
     bool found = false;
+    plan->attempt++;
     calls_tell(&query->calls, &held);
     mt_log(MT_INFO, "planned and not committed: %s; script %.12s goes on with it (attempt %lld)",
-           held.data, plan->bundle, (long long)++plan->attempt);
+           held.data, plan->bundle, (long long)plan->attempt);
     enum mt_status status = mt_store_bundle_get(query->store, plan->bundle, &bundle, &found, err);
     if (status == MT_OK && !found)
         status =

@@ -11,7 +11,6 @@
  * After a failure that may have stored something the batch is doomed: whatever the script makes of
  * the error, every later save answers it again and the batch fails. So no sink is given a batch
  * that another one of it may hold in other form. */
-#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -64,25 +63,49 @@ static char *settings_to_json(const struct mt_sink_settings *settings)
     return text;
 }
 
-/* The settings that a line of calls[N] holds; strings are of *json, the caller's to free. */
+static bool options_from_json(const json_t *list, struct mt_pairs *pairs)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach (list, i, item) {
+        const char *key, *value;
+        if (json_unpack(item, "[s, s]", &key, &value) != 0)
+            return false;
+        mt_pairs_add(pairs, key, value);
+    }
+    return json_is_array(list);
+}
+
+static bool names_from_json(const json_t *list, struct mt_pairs *pairs)
+{
+    json_t *item;
+    size_t i;
+    json_array_foreach (list, i, item) {
+        if (!json_is_string(item))
+            return false;
+        mt_pairs_add(pairs, json_string_value(item), "");
+    }
+    return json_is_array(list);
+}
+
+/* The settings that a line of calls[N] holds; strings are of *json. Json and both lists are the
+ * caller's to free, on failure too. */
 static enum mt_status settings_from_json(const struct call *call, json_t **json,
                                          struct mt_sink_settings *settings, struct mt_error *err)
 {
-    json_t *options, *names, *item;
-    size_t i;
+    json_t *options, *names;
     *settings = (struct mt_sink_settings){.ordinal = call->ordinal};
     *json = json_loads(call->settings, 0, NULL);
     if (json_unpack(*json, "{s:s, s?:s, s?:s, s:o, s:o, s?:s}", "format", &settings->format, "path",
                     &settings->path, "name", &settings->name, "options", &options, "partitionBy",
-                    &names, "queryName", &settings->query_name) != 0)
-        return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
-                       "the record of its sinks cannot be read: the settings of %s",
-                       call->identity);
-    json_array_foreach (options, i, item)
-        mt_pairs_add(&settings->options, json_string_value(json_array_get(item, 0)),
-                     json_string_value(json_array_get(item, 1)));
-    json_array_foreach (names, i, item)
-        mt_pairs_add(&settings->partition_by, json_string_value(item), "");
+                    &names, "queryName", &settings->query_name) != 0 ||
+        !options_from_json(options, &settings->options) ||
+        !names_from_json(names, &settings->partition_by))
+        return mt_fail(
+            err, MT_FATAL, MT_CLASS_CHECKPOINT,
+            "the record of its sinks cannot be read: the settings of %s; put back a copy "
+            "of the checkpoint",
+            call->identity);
     return MT_OK;
 }
 

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "engine/engine_int.h"
 #include "saves.h"
 
 #define HASH_1 "1111111111111111111111111111111111111111111111111111111111111111"
@@ -593,6 +594,29 @@ static void test_a_disk_that_fails_in_the_second_save_leaves_each_batch_once(voi
     }
 }
 
+static void test_a_record_that_makes_no_sense_is_told_and_not_followed(void **state)
+{
+    (void)state;
+    static const char *const settings[] = {
+        "{\"format\":\"noop\",\"options\":[[\"a\",1]],\"partitionBy\":[]}",
+        "{\"format\":\"noop\",\"options\":[1],\"partitionBy\":[]}",
+        "{\"format\":\"noop\",\"options\":[],\"partitionBy\":[null]}",
+        "{\"format\":\"noop\",\"options\":{},\"partitionBy\":[]}",
+        "{\"format\":1,\"options\":[],\"partitionBy\":[]}",
+        "nonsense",
+    };
+    for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
+        char *text = mt_strdup(settings[i]), identity[] = "noop", columns[] = "n INT";
+        struct call call = {.identity = identity, .settings = text, .columns = columns};
+        json_t *about = call_describe(&call, "id");
+        const char *words = json_string_value(json_object_get(about, "error"));
+        assert_non_null(words);
+        assert_non_null(strstr(words, "the settings of noop"));
+        json_decref(about);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -619,6 +643,7 @@ int main(void)
         cmocka_unit_test(test_parquet_tables_have_each_batch_once_wherever_it_is_killed),
         cmocka_unit_test(test_a_disk_that_fails_in_the_second_save_leaves_each_batch_once),
         cmocka_unit_test(test_a_backup_that_is_older_than_its_tables_is_noticed),
+        cmocka_unit_test(test_a_record_that_makes_no_sense_is_told_and_not_followed),
         cmocka_unit_test(
             test_killed_at_every_step_each_sink_has_each_batch_once_and_the_state_counts_right),
     };
