@@ -12,7 +12,8 @@
 
 enum { REMEMBERED = 2000 }; /* lines of history */
 
-static lua_State *asking; /* the state whose function completes, at index 2 */
+static lua_State *asking;  /* the state whose function completes, at index 2 */
+static sigjmp_buf outside; /* where Ctrl-C goes while a line is read */
 
 /* Bytes that a and b begin with alike. */
 static size_t common(const char *a, const char *b)
@@ -23,15 +24,25 @@ static size_t common(const char *a, const char *b)
     return n;
 }
 
+/* Calls the function at index 2. Ctrl-C must not jump out of Lua: meanwhile it is an error there.
+ */
+static bool ask(lua_State *L, const char *word)
+{
+    lua_pushvalue(L, 2);
+    lua_pushstring(L, word);
+    mt_interrupt_jump(NULL);
+    bool known = lua_pcall(L, 1, 1, 0) == 0 && lua_istable(L, -1) && lua_objlen(L, -1) > 0;
+    mt_interrupt_jump(&outside);
+    return known;
+}
+
 /* What the function at index 2 says of a word, as libedit wants it: the common beginning first. */
 static char **complete(const char *word, int start, int end)
 {
     lua_State *L = asking;
     (void)start, (void)end;
     rl_attempted_completion_over = 1;
-    lua_pushvalue(L, 2);
-    lua_pushstring(L, word);
-    if (lua_pcall(L, 1, 1, 0) != 0 || !lua_istable(L, -1) || lua_objlen(L, -1) == 0) {
+    if (!ask(L, word)) {
         lua_pop(L, 1);
         return NULL;
     }
@@ -67,18 +78,17 @@ int mt_lua_prompt(lua_State *L)
 {
     const char *text = luaL_checkstring(L, 1);
     luaL_checktype(L, 2, LUA_TFUNCTION);
-    sigjmp_buf here;
     asking = L;
     if (!rl_attempted_completion_function)
         set_up();
-    if (sigsetjmp(here, 1)) { /* out of libedit, in the midst of a line */
+    if (sigsetjmp(outside, 1)) { /* out of libedit, in the midst of a line */
         mt_interrupt_jump(NULL);
         rl_deprep_terminal();
         fputs("\n", stdout);
         lua_pushboolean(L, false);
         return 1;
     }
-    mt_interrupt_jump(&here);
+    mt_interrupt_jump(&outside);
     char *line = readline(text);
     mt_interrupt_jump(NULL);
     if (line && *line)

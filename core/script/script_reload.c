@@ -53,10 +53,6 @@ static void load_next(struct mt_worker *worker)
     worker->next = next;
     mt_script_job_settings(next, &worker->next_settings);
     mt_worker_apply(worker, &worker->next_settings);
-    if (!worker->next_settings.checkpoint) {
-        worker->next_settings.checkpoint = worker->settings.checkpoint;
-        worker->next_settings.temporary = true;
-    }
 }
 
 static bool was_asked(struct mt_worker *worker)

@@ -221,15 +221,16 @@ static struct mt_worker *add_worker(struct mt_running *running, struct mt_error 
     struct mt_worker *worker = mt_alloc(sizeof *worker);
     worker->running = running;
     worker->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int failed = worker->wake_fd < 0 ? errno : 0;
     mt_watch_init(&worker->watch);
     pthread_mutex_lock(&running->mutex);
     size_t n = (size_t)running->n_workers + 1;
     running->workers = mt_realloc(running->workers, n * sizeof(struct mt_worker *));
     running->workers[running->n_workers++] = worker;
     pthread_mutex_unlock(&running->mutex);
-    if (worker->wake_fd >= 0)
+    if (!failed)
         return worker;
-    mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "the run cannot start: %s", strerror(errno));
+    mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "the run cannot start: %s", strerror(failed));
     return NULL;
 }
 
