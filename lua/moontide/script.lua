@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- `moontide lua FILE`: a script that starts and drives its queries itself.
+local core = require "moontide._core"
 local fault = require "moontide.fault"
 local live = require "moontide.live"
 local native = require "moontide._query"
@@ -8,9 +9,11 @@ local value = require "moontide.value"
 
 local M = {}
 
-local JOB, SCRIPT, INTERRUPTED = 3, 4, 130 -- exit codes
-local CODES = { INTERNAL = 1, USAGE = 2, JOB = 3, SCRIPT = 4, DATA = 5, SOURCE = 6, DATA_LOSS = 7, SINK = 8,
-  CHECKPOINT = 9, MACHINE = 10 }
+local INTERRUPTED = 130 -- exit code; the others are the numbers of classes
+
+local function code_of(class)
+  return tonumber(core.C["MT_CLASS_" .. class])
+end
 
 local function exact_print(...)
   local parts = {}
@@ -38,7 +41,7 @@ end
 
 local function exit_code(e)
   if e == "interrupted" then return INTERRUPTED end
-  return fault.is_fault(e) and CODES[e.class] or SCRIPT
+  return code_of(fault.is_fault(e) and e.class or "SCRIPT")
 end
 
 --- Runs a script.
@@ -49,10 +52,10 @@ function M.run(args)
   package.path = ("%s/?.lua;%s/?/init.lua;%s"):format(folder, folder, package.path)
   arg = { [0] = args.file, unpack(args.args) } -- luacheck: globals arg
   local text, missing = paths.read(args.file) -- once: it may be a pipe
-  if not text then return args.fail(JOB, missing) end
+  if not text then return args.fail(code_of "JOB", missing) end
   M.begin(args.file, text)
   local chunk, problem = loadstring(text:gsub("^#[^\n]*", ""), "@" .. args.file)
-  if not chunk then return args.fail(JOB, problem) end
+  if not chunk then return args.fail(code_of "JOB", problem) end
   local failed, words
   xpcall(function() chunk(unpack(args.args)) end, function(e)
     failed, words = exit_code(e), M.words(e)
