@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness import ROOT, listed_files, log_entries, read_table, rows_of
+from harness import ROOT, listed_files, log_entries, lua, read_table, rows_of
 
 UTC = dt.timezone.utc
 PLACES = 'select("partition", "offset", "value")'
@@ -256,3 +256,38 @@ def test_the_orders_job_of_the_repository_writes_the_paid_orders_by_day(kafka, w
     assert rows_of(table, "order_id", "user_id", "amount") == sorted(
         (o["order_id"], o["user_id"], float(o["amount"])) for o in paid)
     assert {str(d) for d in table["date"].to_pylist()} == {o["ts"][:10] for o in paid}
+
+
+# ---- through Lua: values that others lost on the way
+
+PASSED = [
+    '{"id":1234567890123456789,"v":69.01,"s":"\\ud83e\\udd17","list":[1,null,"w"]}',
+    '{"id":228930314431312345,"v":1e21,"s":"ab\\u0000cd","list":[]}',
+    '{"id":-9223372036854775808,"v":5e-324,"s":"{}{}","list":[null]}',
+    '{"id":9223372036854775807,"v":-0.0,"s":"","list":[1.5,{"a":[],"b":{}}]}',
+    '{"id":1549661409000,"v":1.0,"s":null,"list":null}',
+]
+SPOILT = ['{"a"="b"}', '{"id":1}{"id":2}', b'{"s":"\xc1"}', '{"v":NaN}', '\0']
+
+
+def test_values_go_through_a_foreach_batch_as_they_came(work, kafka):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, [*PASSED, *SPOILT])
+    each = f"""
+batch:fromJson("value", "id BIGINT, v DOUBLE, s STRING, _corrupt_record STRING", {{ keep = {{ "offset", "value" }} }})
+  :map("offset BIGINT, id BIGINT, next BOOLEAN, v DOUBLE, s STRING, again STRING, bad STRING", function(row)
+    local ok, decoded = pcall(mt.json.decode, row.value)
+    return {{ offset = row.offset, id = row.id, next = row.id and row.id - 1LL < row.id, v = row.v, s = row.s,
+      again = ok and mt.json.encode(decoded) or nil, bad = row._corrupt_record }}
+  end).write:format "parquet":save {lua(work.out)}"""
+    work.run_ok(work.job(topic, each=each))
+    table = {row["offset"]: row for row in read_table(work.out).to_pylist()}
+    assert len(table) == len(PASSED) + len(SPOILT)
+    for n, text in enumerate(PASSED):
+        value, row = json.loads(text), table[n]
+        assert (row["id"], repr(row["v"]), row["s"]) == (value["id"], repr(value["v"]), value["s"]), text
+        assert row["bad"] is None and row["next"] == (value["id"] != -2**63), "it wraps as 64 bits do"
+        assert json.loads(row["again"]) == value and str(value["id"]) in row["again"], row["again"]
+    for n, text in enumerate(SPOILT, len(PASSED)):
+        shown = text if isinstance(text, str) else text.decode(errors="replace")
+        assert table[n] == {**dict.fromkeys(table[n]), "offset": n, "bad": shown}
