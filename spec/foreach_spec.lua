@@ -215,6 +215,7 @@ describe("what foreachBatch handed out", function()
           ["a column of it was asked for its length"] = function() return #kept.column end,
           ["a loop over rows of it was asked for the next row"] = function() return kept.next(kept.walk) end,
           ["the state of it was asked for get"] = function() return kept.state:get "x" end,
+          ["the state of it was asked for pairs"] = function() return kept.pairs() end,
           ["turn is over: n cannot be read"] = function() return kept.row.n end,
         } do
           local fresh = batch:column "n"
@@ -230,6 +231,7 @@ describe("what foreachBatch handed out", function()
       kept.batch, kept.filtered, kept.state = batch, batch:filter(function() return true end), state
       kept.column, kept.writer = batch:column "n", batch.write:format "noop"
       kept.next, kept.walk = batch:rows()
+      kept.pairs = state:pairs()
       kept.row = kept.next(kept.walk)
     end)
     run(rows(2))

@@ -196,6 +196,7 @@ function State:pairs(prefix)
   end
   local after
   return function()
+    if not object.is_a(self, State) then return self.pairs end -- its batch is over: raises
     local bytes, v, length = self._store.next(head, #head, after)
     if not bytes then return nil end
     after = bytes
