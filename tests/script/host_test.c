@@ -173,6 +173,19 @@ static void what_a_script_lets_go_counts_no_more(void **state)
     expect_ok("for i = 1, 1000 do local s = ('x'):rep(1e6 + i) end");
 }
 
+/* Texts that are all different are garbage of a few bytes each; the job's code is what lives. */
+static void a_small_heap_is_not_searched_for_every_bit_of_garbage(void **state)
+{
+    (void)state;
+    expect_ok("collectgarbage() collectgarbage()\n"
+              "local live, most = collectgarbage('count'), 0\n"
+              "for i = 1, 300000 do\n"
+              "  local s = 'x' .. i\n"
+              "  most = math.max(most, collectgarbage('count') - live)\n"
+              "end\n"
+              "assert(most > 8 * 1024 and most < 64 * 1024, most)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +203,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_script_without_memory_says_so_and_can_go_on, open_lua,
                                         close_lua),
         cmocka_unit_test_setup_teardown(what_a_script_lets_go_counts_no_more, open_lua, close_lua),
+        cmocka_unit_test_setup_teardown(a_small_heap_is_not_searched_for_every_bit_of_garbage,
+                                        open_lua, close_lua),
         cmocka_unit_test_setup_teardown(failed_calls_leave_nothing_on_the_stack, open_lua,
                                         close_lua),
     };
