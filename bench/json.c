@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         need(mt_schema_parse(shapes[i].ddl, &out, &err));
         make_batch(&shapes[i], &in, &batch, &bytes);
         need(mt_json_reader_new(&out, MT_JSON_FAILFAST, NULL, &reader, &err));
-        printf("%-30s %4" PRId64 " bytes %6.0f ns a row\n", shapes[i].name, bytes / BATCH,
+        printf("{\"name\":\"%s\",\"bytes\":%" PRId64 ",\"ns\":%.0f}\n", shapes[i].name, bytes / BATCH,
                best_pass(reader, &batch, rows));
         mt_json_reader_free(reader);
         mt_batch_release(&batch);

@@ -2,7 +2,8 @@
  *
  * state.c DIR [KEYS…] - what keyed state costs at 200,000 and 5,000,000 keys: reading and changing
  * 10,000 and 100,000 keys a batch, its commit, walking over all, starting with it. DIR must not be
- * there. CPU time but for commit and start, which wait for the disk; the best of three. */
+ * there. CPU time but for commit and start, which wait for the disk; the best of three. A line of
+ * JSON for each. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -84,6 +85,12 @@ static void touch(struct mt_state *state, int64_t keys, int64_t dirty, uint64_t 
     }
 }
 
+/* From here until the line's end: what was measured, as JSON. */
+static void begin_line(int64_t keys, const char *what)
+{
+    printf("{\"keys\":%" PRId64 ",\"what\":\"%s\"", keys, what);
+}
+
 static void measure_batches(struct mt_store *store, int64_t id, int64_t keys, int64_t dirty)
 {
     uint64_t chance = 88172645463325252u;
@@ -99,7 +106,8 @@ static void measure_batches(struct mt_store *store, int64_t id, int64_t keys, in
         change = changed < change ? changed : change;
         commit = committed < commit ? committed : commit;
     }
-    printf("  %6" PRId64 " keys a batch: get and put %5.0f ns a key, commit %6.1f ms\n", dirty,
+    begin_line(keys, "batch");
+    printf(",\"dirty\":%" PRId64 ",\"get_put_ns\":%.0f,\"commit_ms\":%.1f}\n", dirty,
            change * 1e9 / (double)dirty, commit * 1e3);
 }
 
@@ -115,8 +123,8 @@ static void measure_walk(struct mt_store *store)
         if (!key)
             break;
     }
-    printf("  walk over all: %.0f ns a key\n",
-           (seconds(CLOCK_PROCESS_CPUTIME_ID) - began) * 1e9 / (double)n);
+    begin_line(n, "walk");
+    printf(",\"key_ns\":%.0f}\n", (seconds(CLOCK_PROCESS_CPUTIME_ID) - began) * 1e9 / (double)n);
 }
 
 static void measure(const char *root, int64_t keys)
@@ -124,14 +132,14 @@ static void measure(const char *root, int64_t keys)
     char *dir = mt_format("%s/%" PRId64, root, keys);
     struct mt_store *store = open_store(dir);
     int64_t id = fill(store, keys);
-    printf("%" PRId64 " keys\n", keys);
     measure_batches(store, id, keys, 10000);
     measure_batches(store, id + ROUNDS, keys, 100000);
     measure_walk(store);
     mt_store_close(store);
     double began = seconds(CLOCK_MONOTONIC);
     store = open_store(dir);
-    printf("  start, every page checked: %.2f s\n", seconds(CLOCK_MONOTONIC) - began);
+    begin_line(keys, "start");
+    printf(",\"seconds\":%.2f}\n", seconds(CLOCK_MONOTONIC) - began);
     mt_store_close(store);
     free(dir);
 }

@@ -1,14 +1,11 @@
-#!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """How fast Moontide moves orders from Kafka through JSON and a Lua filter into Parquet.
 
-Starts a real broker, fills a topic, then in every round measures librdkafka alone and the
-job at each batch size, one after the other: absolute figures drift with the machine, the
-ratio within a round drifts less. Every table that is written is read back by pyarrow and
-compared with what the producer counted; a run that lost, doubled or misread a row ends
-the benchmark.
+Fills a topic, then in every round measures librdkafka alone and the job at each batch size, one
+after the other: absolute figures drift with the machine, the ratio within a round drifts less.
+Every table that is written is read back by pyarrow and compared with what the producer counted; a
+run that lost, doubled or misread a row ends the benchmark.
 """
-import argparse
 import glob
 import json
 import os
@@ -16,52 +13,21 @@ import shutil
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from datetime import datetime, timezone
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-PYTHON = ROOT / ".deps/venv/bin/python"
-if Path(sys.prefix).resolve() != PYTHON.parents[1].resolve() and PYTHON.exists():
-    os.execv(PYTHON, [str(PYTHON), *sys.argv])
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-import pyarrow as pa  # noqa: E402  (the venv's)
-import pyarrow.compute as pc  # noqa: E402
-import pyarrow.parquet as pq  # noqa: E402
+from common import BUILD, ROOT, broker, output, say
 
-BUILD = ROOT / "build/release"
 TOPIC = "orders"
 HZ = os.sysconf("SC_CLK_TCK")
 COLUMNS = {"user_id": pa.string(), "event": pa.string(), "amount": pa.float64(),
            "ts": pa.timestamp("us", tz="UTC"), "date": pa.date32()}
-
-
-def arguments():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0],
-                                     formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--rows", type=int, default=4_000_000, help="orders in the topic")
-    parser.add_argument("--partitions", type=int, default=4)
-    parser.add_argument("--batches", default="100000,1000000", help="rows a batch, comma between")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--json", action="store_true", help="one JSON object, nothing else")
-    parser.add_argument("--dir", help="where broker and tables go; default: a temporary folder, removed")
-    return parser.parse_args()
-
-
-def say(options, text):
-    print(text, file=sys.stderr if options.json else sys.stdout, flush=True)
-
-
-def output(*command):
-    return subprocess.run([str(word) for word in command], check=True, cwd=ROOT, text=True,
-                          stdout=subprocess.PIPE).stdout
-
-
-def build():
-    output("scripts/build", "release")
-    output("cmake", "--build", "--preset", "release", "--target", "bench_produce", "bench_consume")
 
 
 # ---- what the machine does meanwhile
@@ -238,11 +204,11 @@ def summary(runs):
     return best
 
 
-def print_table(best, rounds):
-    print(f"\nbest of {rounds}; ratio: to librdkafka alone in the same round, median")
+def print_throughput(found):
+    print(f"best of {found['rounds']}; ratio: to librdkafka alone in the same round, median")
     print(f"{'':<28}{'M rows/s':>9}{'slowest':>9}{'ratio':>7}{'wall s':>8}{'CPU s/M':>9}{'peak MiB':>10}"
           f"{'start ms':>10}{'first batch s':>15}{'other CPU s':>13}")
-    for run in best:
+    for run in found["best"]:
         name = run["kind"] if run["batch"] is None else f"{run['kind']}, {run['batch']:,} a batch"
         print(f"{name:<28}{run['rows_per_s'] / 1e6:>9.2f}{run['slowest_rows_per_s'] / 1e6:>9.2f}"
               f"{run.get('median_ratio', 1):>7.2f}{run['wall_s']:>8.2f}{run['cpu_s_per_million']:>9.2f}"
@@ -250,41 +216,18 @@ def print_table(best, rounds):
               f"{run['other_cpu_s']:>13.1f}")
 
 
-def measure(options, directory):
-    broker_dir = Path(directory) / "broker"
-    brokers = output("scripts/kafka", "start", broker_dir, "--heap", "2g").split()[-1]
-    try:
-        output("scripts/kafka", "topic", broker_dir, TOPIC, options.partitions)
+def throughput(options, directory):
+    with broker(directory) as (folder, brokers):
+        output("scripts/kafka", "topic", folder, TOPIC, options.partitions)
         truth = json.loads(output(BUILD / "bench/bench_produce", brokers, TOPIC, options.rows))
         say(options, f"{truth['rows']:,} orders, {truth['bytes'] / truth['rows']:.0f} bytes each, lz4, "
                      f"{options.partitions} partitions; the job keeps {truth['kept']:,}")
-        meter, runs = Meter(broker_dir), []
+        meter, runs = Meter(folder), []
         batches = [int(batch) for batch in options.batches.split(",")]
         for number in range(options.rounds):
             say(options, f"round {number + 1} of {options.rounds}")
             round_ = [consume(options, brokers, meter)]
             round_ += [job(options, brokers, meter, batch, directory, truth) for batch in batches]
             runs += with_ratio(round_)
-        return truth, runs
-    finally:
-        output("scripts/kafka", "stop", broker_dir)
-
-
-def main():
-    options = arguments()
-    build()
-    directory = options.dir or tempfile.mkdtemp(prefix="moontide-bench-")
-    try:
-        truth, runs = measure(options, directory)
-    finally:
-        if not options.dir:
-            shutil.rmtree(directory, ignore_errors=True)
-    best = summary(runs)
-    if options.json:
-        print(json.dumps({"topic": truth, "partitions": options.partitions, "best": best, "runs": runs}))
-    else:
-        print_table(best, options.rounds)
-
-
-if __name__ == "__main__":
-    main()
+    return {"topic": truth, "partitions": options.partitions, "rounds": options.rounds, "best": summary(runs),
+            "runs": runs}
