@@ -123,6 +123,9 @@ void mt_query_stop(struct mt_query *query);
 int mt_query_wake_fd(const struct mt_query *query);
 /* Spark's status messages: "Waiting for data to arrive", ... borrowed, changes with step. */
 const char *mt_query_status(const struct mt_query *query);
+/* Calls fn for the sinks that a foreachBatch saved to of late. */
+void mt_query_each_saved(const struct mt_query *query,
+                         void (*fn)(void *ctx, const struct mt_sink *sink), void *ctx);
 void mt_query_close(struct mt_query *query);
 
 /* What a checkpoint says, as JSON for `ckpt show` (spec: docs/guide.md); caller frees. */

@@ -133,6 +133,13 @@ void outlets_free(struct mt_query *query)
     query->outlets = NULL;
 }
 
+void mt_query_each_saved(const struct mt_query *query,
+                         void (*fn)(void *ctx, const struct mt_sink *sink), void *ctx)
+{
+    for (int64_t i = 0; i < query->n_outlets; i++)
+        fn(ctx, query->outlets[i]->sink);
+}
+
 void outlets_rest(struct mt_query *query)
 {
     for (int64_t i = query->n_outlets - 1; i >= 0; i--) {

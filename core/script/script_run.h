@@ -27,7 +27,7 @@ struct mt_run_sink {
 struct mt_run_answer {
     int64_t rows;              /* that the script was given: the least of its queries */
     int code;                  /* of the process */
-    struct mt_run_sink *sinks; /* declared ones */
+    struct mt_run_sink *sinks; /* declared ones, and those of saves */
     int64_t n_sinks;
     struct mt_error error; /* of the query that failed first */
 };

@@ -150,6 +150,19 @@ static enum mt_status step_to_the_end(struct mt_worker *worker, struct mt_error 
     }
 }
 
+/* Any query's thread. */
+static void tell_sink(void *ctx, const struct mt_sink *sink)
+{
+    struct mt_running *running = ctx;
+    struct mt_run_answer *answer = running->answer;
+    pthread_mutex_lock(&running->mutex);
+    size_t n = (size_t)answer->n_sinks + 1;
+    answer->sinks = mt_realloc(answer->sinks, n * sizeof *answer->sinks);
+    answer->sinks[answer->n_sinks++] = (struct mt_run_sink){
+        mt_strdup(sink->type->name), sink->path ? mt_strdup(sink->path) : NULL};
+    pthread_mutex_unlock(&running->mutex);
+}
+
 static enum mt_status run_query(struct mt_worker *worker, struct mt_error *err)
 {
     struct mt_query *query;
@@ -160,6 +173,7 @@ static enum mt_status run_query(struct mt_worker *worker, struct mt_error *err)
     status = step_to_the_end(worker, err);
     set_query(worker, NULL);
     set_waiting(worker, "");
+    mt_query_each_saved(query, tell_sink, worker->running);
     mt_query_close(query);
     mt_worker_forget_next(worker);
     return status;
@@ -250,14 +264,6 @@ void mt_worker_apply(struct mt_worker *worker, struct mt_query_settings *setting
         settings->print = print;
 }
 
-static void tell_sink(struct mt_run_answer *answer, const struct mt_sink *sink)
-{
-    size_t n = (size_t)answer->n_sinks + 1;
-    answer->sinks = mt_realloc(answer->sinks, n * sizeof *answer->sinks);
-    answer->sinks[answer->n_sinks++] = (struct mt_run_sink){
-        mt_strdup(sink->type->name), sink->path ? mt_strdup(sink->path) : NULL};
-}
-
 static enum mt_status load_worker(struct mt_worker *worker, int64_t place, struct mt_error *err)
 {
     const struct mt_run_request *request = worker->running->request;
@@ -271,7 +277,7 @@ static enum mt_status load_worker(struct mt_worker *worker, int64_t place, struc
                                   : mt_format("query %lld", (long long)place);
     mt_worker_apply(worker, &worker->settings);
     if (worker->settings.sink)
-        tell_sink(worker->running->answer, worker->settings.sink);
+        tell_sink(worker->running, worker->settings.sink);
     return MT_OK;
 }
 

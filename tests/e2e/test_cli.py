@@ -2,6 +2,7 @@
 """The command line: what stands on standard output, what the commands say, exit codes."""
 import json
 import re
+from pathlib import Path
 
 import pyarrow.dataset as ds
 import pytest
@@ -192,6 +193,14 @@ def test_wrong_usage_is_told_on_standard_error(work, words):
 def test_a_job_file_that_is_not_there_is_named(work):
     done = command(work, "run", "missing.lua")
     assert done.code in (USAGE, JOB) and "missing.lua" in done.err, repr(done)
+
+
+def test_the_demo_shows_the_tables_of_a_foreach_batch(work):
+    done = command(work, "demo", ROOT / "examples/foreach_two_tables.lua", "--rows", "200", "--seconds", "1", seconds=60)
+    assert done.code == 0, repr(done)
+    tables = re.findall(r"^written to (.*):$", done.out, re.MULTILINE)
+    assert len(tables) == 2, done.out
+    assert all(f"{read_table(Path(table)).num_rows:,}" in done.out for table in tables)
 
 
 def test_the_demo_writes_a_table_that_others_read(work):
