@@ -170,6 +170,8 @@ describe("options", function()
       (fault_of(function() kafka():option("startingOffsets", { t = { [0] = 1, ["0"] = 2 } }) end)))
     assert.matches("is a whole number, not 1.5",
       (fault_of(function() kafka():option("startingOffsets", { t = { [0] = 1.5 } }) end)))
+    assert.matches('is a whole number, not the text "1"',
+      (fault_of(function() kafka():option("assign", { t = { "1" } }) end)), 1, true)
     assert.matches("as a table has topics with tables",
       (fault_of(function() kafka():option("startingOffsets", { 1, 2 }) end)))
   end)

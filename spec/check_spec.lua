@@ -221,6 +221,13 @@ return {
     assert.same({}, facts_of(named, { WORD = "hunter22" }).errors)
   end)
 
+  it("tells a secret that is not given, and that alone", function()
+    local job = GOOD:gsub('"localhost:9"', '%0):option("kafka.sasl.password", mt.secret "WORD"')
+    local facts = facts_of(job)
+    assert.equal(1, #facts.errors)
+    assert.matches('mt.secret "WORD" is not set', facts.errors[1].text, 1, true)
+  end)
+
   it("finds no fault in the project's own jobs and examples", function()
     local given = { brokers = "localhost:9", user = "bob", password = "bob-pw" }
     -- scripts and specs are no jobs

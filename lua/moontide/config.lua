@@ -154,6 +154,15 @@ function M.secret(name)
   return text
 end
 
+--- What stands for a secret that could not be given, under `check`.
+---@param name string
+---@return string
+function M.stand_in_secret(name)
+  local text = "<" .. tostring(name) .. ">"
+  now.given[text] = true
+  return text
+end
+
 --- Whether mt.secret gave this value.
 ---@param text string
 ---@return boolean

@@ -54,7 +54,7 @@ end
 ---@param name string
 ---@return string
 function mt.secret(name)
-  return fault.guard(function() return "<" .. tostring(name) .. ">" end, config.secret, name)
+  return fault.guard(function() return config.stand_in_secret(name) end, config.secret, name)
 end
 
 --- A stream of rows that addData gives. For tests: what it holds does not outlive the process.

@@ -26,7 +26,8 @@ local BY_TOPIC = {
 local function whole(v, what)
   local exact = type(v) == "number" and v == math.floor(v) and math.abs(v) <= 2 ^ 53
   if exact or type(v) == "cdata" then return value.text(v) end
-  fault.raise(("%s is a whole number, not %s"):format(what, tostring(v)))
+  fault.raise(("%s is a whole number, not %s"):format(what,
+    type(v) == "string" and ("the text %q"):format(v) or tostring(v)))
 end
 
 local function list_of_partitions(name, topic, list)
