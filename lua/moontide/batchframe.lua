@@ -28,22 +28,22 @@ local M = {}
 ---@field time number microseconds since 1970 UTC; a replay sees the same
 ---@field write mt.DataFrameWriter a fresh writer at each access
 ---@field package _scope mt.Scope
----@field package _node mt.Node
+---@field package _node mt.FrameNode
 ---@field package _batch ffi.cdata* struct mt_batch
 local Batch = {}
 
----@class mt.Node one schema inside the function, with what its steps and loops were made of
+---@class mt.FrameNode one schema inside the function, with what its steps and loops were made of
 ---@field schema mt.Schema
 ---@field made table<function, table<string, mt.Made>> by the step's maker, then by its arguments
 ---@field n_made integer
----@field unions table<string, mt.Node> by the other's DDL
+---@field unions table<string, mt.FrameNode> by the other's DDL
 ---@field splits table<integer, function[]> that nobody uses now, by the code of their function
 ---@field views table<string, table[]> that nobody uses now, by column; "": of whole rows
 
 ---@class mt.Made
 ---@field step mt.Step
 ---@field op mt.Op
----@field node mt.Node of the result
+---@field node mt.FrameNode of the result
 ---@field busy boolean
 
 ---@class mt.ColumnView read-only values of one column, 1 to #column; nil is null

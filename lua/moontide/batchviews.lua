@@ -84,7 +84,7 @@ end
 
 --- What `for row in batch:rows() do` walks with.
 ---@param scope mt.Scope
----@param node mt.Node
+---@param node mt.FrameNode
 ---@param batch ffi.cdata*
 ---@return fun(walk: mt.Walk): mt.Row?, mt.Walk
 function M.rows(scope, node, batch)
@@ -150,7 +150,7 @@ end
 
 --- The values of one column, 1 to #column; nil is null.
 ---@param scope mt.Scope
----@param node mt.Node
+---@param node mt.FrameNode
 ---@param batch ffi.cdata*
 ---@param field mt.Field
 ---@return mt.ColumnView

@@ -31,6 +31,8 @@ local function lines_of(file)
 end
 
 --- Message handler of xpcall around a loop: keeps the place of the error.
+---@param e any
+---@return any
 function M.catch(e)
   if columns.is_misfit(e) then return e end
   local at = fault.within()
@@ -141,6 +143,9 @@ end
 local buffer = core.new "char[512]"
 
 --- "orders[2]@1234": where row i of a batch came from.
+---@param batch ffi.cdata* struct mt_batch
+---@param i integer from 0
+---@return string
 function M.where(batch, i)
   return core.string(C.mt_batch_where(batch, i, buffer, 512))
 end

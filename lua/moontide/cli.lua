@@ -202,6 +202,9 @@ local function new_parser()
 end
 
 --- Writes a failure to standard error and gives its exit code back.
+---@param code integer
+---@param text string
+---@return integer
 function M.fail(code, text)
   io.stderr:write("moontide: ", text, "\n")
   return code

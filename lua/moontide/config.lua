@@ -119,6 +119,9 @@ local function typed(text, default, from)
 end
 
 --- mt.conf; see init.lua.
+---@param name string
+---@param default string|number|boolean|nil
+---@return string|number|boolean
 function M.conf(name, default)
   fault.expect("mt.conf: the name", name, "string")
   if default ~= nil then fault.expect("mt.conf: the default", default, "string or number or boolean") end
@@ -137,6 +140,8 @@ function M.conf(name, default)
 end
 
 --- mt.secret; see init.lua.
+---@param name string
+---@return string
 function M.secret(name)
   fault.expect("mt.secret: the name", name, "string")
   local text, from = find(name)

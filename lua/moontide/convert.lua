@@ -22,6 +22,8 @@ function M.refuse(text, column)
 end
 
 --- True for an error about a value, raised while writing it.
+---@param e any
+---@return boolean
 function M.is_misfit(e)
   return getmetatable(e) == Misfit
 end
@@ -35,6 +37,8 @@ end
 local misfit = M.misfit
 
 --- A value a function gave, in the words of an error.
+---@param v any
+---@return string
 function M.shown(v)
   if type(v) == "string" then
     local text = v:sub(1, 200):gsub("[%z\1-\31\127-\255]", function(c)

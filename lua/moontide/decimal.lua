@@ -146,6 +146,9 @@ function M.is_decimal(v)
 end
 
 --- The decimal at values[2i], values[2i+1].
+---@param values ffi.cdata* uint64_t *
+---@param i integer
+---@param scale integer
 ---@return mt.Decimal
 function M.decimal_at(values, i, scale)
   local d = Decimal()
@@ -165,6 +168,9 @@ function M.is_within(v, limit)
 end
 
 --- As DECIMAL(precision, scale) exactly, or nil and why not.
+---@param v any a number, a decimal or text
+---@param precision integer
+---@param scale integer
 ---@return mt.Decimal?, string?
 function M.decimal_as(v, precision, scale)
   local digits = type(v) == "string" and v or text(v)

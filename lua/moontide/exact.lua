@@ -99,6 +99,8 @@ function M.is_int64(v)
 end
 
 --- A number within ±2^53, else the int64 itself.
+---@param v ffi.cdata* int64
+---@return number|ffi.cdata*
 function M.integer(v)
   if v >= -9007199254740992LL and v <= 9007199254740992LL then v = tonumber(v) end
   return v

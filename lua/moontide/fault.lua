@@ -96,6 +96,7 @@ function M.within()
   return files and find_frame(files, true) or find_frame(nil, true)
 end
 
+--- "job.lua:12: "
 ---@param at mt.At
 ---@return string
 function M.place(at)
@@ -111,6 +112,8 @@ function M.new(class, status, text)
   return setmetatable({ class = class, status = status, text = text }, Fault)
 end
 
+--- True for a fault: an error of ours, with its class.
+---@param e any
 ---@return boolean
 function M.is_fault(e)
   return getmetatable(e) == Fault

@@ -189,11 +189,6 @@ function M.await_any(seconds)
   return ended
 end
 
---- Ends all active queries.
-function M.stop_all()
-  for _, one in ipairs(all_active()) do one:stop() end
-end
-
 local function status_of(self)
   local state = self._state
   local message = state.status

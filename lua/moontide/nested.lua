@@ -23,6 +23,7 @@ local int64, uint64 = core.typeof "int64_t", core.typeof "uint64_t"
 local shapes = setmetatable({}, { __mode = "k" }) -- metatable -> shape
 
 --- The shape of a nested value; nil for any other.
+---@param v any
 ---@return mt.Shape?
 function M.shape_of(v)
   local meta = getmetatable(v)
@@ -128,6 +129,9 @@ end
 -- ---- reading
 
 --- True when the value is null at `row`.
+---@param array ffi.cdata* struct ArrowArray
+---@param row integer from 0
+---@return boolean
 function M.is_null(array, row)
   local bits = core.cast("const uint8_t *", array.buffers[0])
   if array.null_count == 0 or bits == nil then return false end
@@ -242,6 +246,7 @@ function M.items(list)
 end
 
 --- Names (or keys) of a STRUCT or MAP value in its own order, or nil when it is another table.
+---@param copy any
 ---@return any[]?
 function M.names(copy)
   local shape = shape_of(copy)
@@ -326,6 +331,8 @@ end
 
 --- A copy without a shape, to change and to keep; a list that ends in null, or has any, keeps its
 --- length.
+---@param v any
+---@return any
 function M.plain(v)
   local shape = shape_of(v)
   if not shape then return v end

@@ -53,12 +53,16 @@ local function meta_of(v)
 end
 
 --- True for a row, or a STRUCT in a row.
+---@param v any
+---@return boolean
 function M.is_row(v)
   local meta = meta_of(v)
   return meta ~= nil and rawget(meta, SHOWN) ~= nil
 end
 
 --- What mt.with changes in this value: a row, or a STRUCT; nil when it made none.
+---@param v any
+---@return table?
 function M.changes(v)
   local meta = meta_of(v)
   local row = meta and rawget(meta, BASE)
@@ -66,6 +70,7 @@ function M.changes(v)
 end
 
 --- The fields of a row, or of one with changes; nil for anything else.
+---@param row any
 ---@return mt.Field[]?
 function M.fields_of(row)
   local meta = meta_of(row)

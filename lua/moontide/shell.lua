@@ -149,12 +149,18 @@ function M.session(write, complain)
   return setmetatable({ write = write, complain = complain, failed = false }, Session)
 end
 
+--- Tells an error.
+---@param words string
+---@param text string the input it comes from
 function Session:fail(words, text)
   self.failed = true
   if not text:find "\n" then words = words:gsub("^shell:%d+: ", "") end
   self.complain(words)
 end
 
+--- Calls what a text was compiled to and tells its values, or its error.
+---@param chunk function
+---@param text string
 function Session:call(chunk, text)
   local failed, values = call(chunk)
   if failed then return self:fail(failed, text) end

@@ -341,6 +341,7 @@ local function expect_count(what, n)
 end
 
 --- coalesce(n)
+---@param n any
 function M.expect_coalesce(n)
   expect_count("coalesce", n)
 end
@@ -429,6 +430,8 @@ local function json_schema(made, input)
 end
 
 --- The columns that a fromJson step keeps: their schema and their numbers in the input.
+---@param made table the step
+---@param input mt.Schema
 ---@return mt.Schema, integer[]
 function M.kept(made, input)
   local list, numbers = {}, {}
