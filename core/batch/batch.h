@@ -176,7 +176,7 @@ void mt_batch_select(struct mt_batch *batch, const int32_t *picks, int64_t n,
  * the batch; null where a STRUCT on the way is. */
 void mt_batch_field(struct mt_batch *batch, const int32_t *path, int64_t n, struct ArrowArray *out);
 /* The rows of one, then those of other, columns by their place and of the same types, under a
- * schema that outlives the result. REJECT when a text column would pass 2 GiB. */
+ * schema that outlives the result. REJECT when a text column would pass 2 GiB, or rows 2^31 - 1. */
 enum mt_status mt_batch_union(const struct mt_batch *one, const struct mt_batch *other,
                               const struct ArrowSchema *schema, struct mt_batch *out,
                               struct mt_error *err) MT_NODISCARD;

@@ -4,7 +4,6 @@
  * the rows came from goes along: parts of one batch of a source that are put together again share
  * its coordinates, rows of two sources get the coordinates of both, one behind the other. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "batch_int.h"
 
@@ -68,6 +67,17 @@ static void join_coords(const struct mt_batch *const both[2], struct mt_batch *o
     join_origin(both, one->n_rows, &out->origin);
 }
 
+/* Rows of a batch are numbered by int32, here and in Lua. */
+static enum mt_status check_length(const struct mt_batch *const both[2], struct mt_error *err)
+{
+    if (both[0]->array.length <= INT32_MAX - both[1]->array.length)
+        return MT_OK;
+    return mt_fail(err, MT_REJECT, MT_CLASS_DATA,
+                   "a union of %lld and %lld rows is more than the 2147483647 that a batch can "
+                   "have; make batches smaller (maxBatchBytes, maxOffsetsPerTrigger)",
+                   (long long)both[0]->array.length, (long long)both[1]->array.length);
+}
+
 enum mt_status mt_batch_union(const struct mt_batch *one, const struct mt_batch *other,
                               const struct ArrowSchema *schema, struct mt_batch *out,
                               struct mt_error *err)
@@ -75,9 +85,8 @@ enum mt_status mt_batch_union(const struct mt_batch *one, const struct mt_batch 
     const struct mt_batch *const both[2] = {one, other};
     int64_t n = schema->n_children;
     struct ArrowArray *columns = mt_alloc((size_t)n * sizeof *columns);
-    memset(columns, 0, (size_t)n * sizeof *columns);
     *out = (struct mt_batch){0};
-    enum mt_status status = MT_OK;
+    enum mt_status status = check_length(both, err);
     for (int64_t i = 0; i < n && status == MT_OK; i++)
         status = add_column(schema->children[i], both, i, &columns[i], err);
     if (status == MT_OK) {

@@ -8,7 +8,6 @@
  * is refused here too, and the old job goes on. A source that is what it was stays open, so that
  * its connections and what it has received stay; it must be read for the same columns, since what
  * it holds is in columns already. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,7 +10,6 @@
  * A value carries a hash over its database, its key and itself. LMDB has no checksum,
  * and a record that is whole but under another's key is as wrong as a torn one. */
 #include <endian.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <limits.h>

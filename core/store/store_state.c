@@ -21,7 +21,6 @@
  *
  * How many keys there are is LMDB's own count of the tree's entries, which it keeps within each
  * transaction, and which opening compares with the pages. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>

@@ -54,6 +54,21 @@ static void parts_of_one_batch_know_where_their_rows_came_from(void **state)
     mt_schema_release(&schema);
 }
 
+static void more_rows_than_a_batch_can_number_are_refused(void **state)
+{
+    (void)state;
+    struct ArrowSchema schema;
+    struct mt_batch one = {.array = {.length = INT32_MAX}}, other = {.array = {.length = 1}}, out;
+    mt_schema_of(NULL, NULL, 0, &schema);
+    assert_int_equal(mt_batch_union(&one, &other, &schema, &out, &err), MT_REJECT);
+    assert_non_null(strstr(err.text, "make batches smaller"));
+    assert_null(out.array.release);
+    other.array.length = 0;
+    assert_int_equal(mt_batch_union(&one, &other, &schema, &out, &err), MT_OK);
+    mt_batch_release(&out);
+    mt_schema_release(&schema);
+}
+
 static void rows_of_two_sources_know_where_they_came_from(void **state)
 {
     (void)state;
@@ -91,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_of_both_print_as_they_did),
         cmocka_unit_test(parts_of_one_batch_know_where_their_rows_came_from),
+        cmocka_unit_test(more_rows_than_a_batch_can_number_are_refused),
         cmocka_unit_test(rows_of_two_sources_know_where_they_came_from),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
