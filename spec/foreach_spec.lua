@@ -268,7 +268,8 @@ describe("an error in foreachBatch", function()
   it("that comes without its place stands at the function", function()
     local sulks = setmetatable({}, { __tostring = function() error "no words" end })
     local text = error_over(2, function() error(sulks) end)
-    assert.matches("^spec/foreach_spec%.lua:%d+: foreachBatch, batch 17: error in error handling$", text)
+    local words = text:match "^spec/foreach_spec%.lua:%d+: foreachBatch, batch 17: (.*)$"
+    assert.is_true(words == "error in error handling" or words == "no words", text) -- the latter from machine code
     local function deeper() return 1 + deeper() end
     text = error_over(2, function() deeper() end)
     assert.matches("foreachBatch, batch 17: stack overflow", text, 1, true)
@@ -366,9 +367,12 @@ describe("steps called anew in each batch", function()
       sums[#sums + 1] = sum + batch:filter(function(row) return row.n % 2 == 0 end):count()
     end)
     local many = rows(20000)
-    for _ = 1, 5 do run(many) end
-    assert.equal(0, traces(function() run(many) end))
-    assert.equal(sums[1], sums[6])
+    local turns, made = 0
+    repeat -- which exits of a trace get hot when is for the JIT to say; in the end none do
+      made, turns = traces(function() run(many) end), turns + 1
+    until made == 0 or turns == 20
+    assert.equal(0, made)
+    assert.equal(sums[1], sums[#sums])
   end)
 end)
 
