@@ -70,6 +70,14 @@ def code(*kinds):
     return pytest.mark.parametrize("place, text", found, ids=[place for place, _ in found])
 
 
+@pytest.mark.parametrize("room, head, name", [("core/script", "`core/script`", r"script_(\w+)\.c"),
+                                              ("lua/moontide", "`lua/moontide`", r"(\w+)\.lua")])
+def test_the_architecture_page_says_what_each_file_of_a_room_is_for(room, head, name):
+    named = [word for cells in table(page("docs/architecture.md"), head, "") for word in re.findall(r"`(\w+)`", cells[0])]
+    there = [found[1] for path in (ROOT / room).iterdir() if (found := re.fullmatch(name, path.name))]
+    assert sorted(named) == sorted(there)
+
+
 @code("job")
 def test_every_job_in_the_pages_passes_check_and_runs(brokers, work, place, text):
     topic = brokers.topic(2)
