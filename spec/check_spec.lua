@@ -75,6 +75,11 @@ return mt.memoryStream "n INT".writeStream
     end
   end)
 
+  it("tells into how many files a batch goes", function()
+    assert.matches("            3 files a batch, by id, day\n",
+      check.text((facts_of((GOOD:gsub('  :drop "offset"', '%0:repartition(3, "id", "day")'))))), 1, true)
+  end)
+
   it("warns of the trigger that knows no limits", function()
     local _, facts = facts_of((GOOD:gsub(":trigger {.-}", ":trigger { once = true }")))
     assert.matches("availableNow keeps to the limits", table.concat(facts.warnings, "\n"))

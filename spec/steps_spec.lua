@@ -250,6 +250,20 @@ describe("coalesce and repartition", function()
     assert.same(numbers(3), (support.run(frame, numbers(3))))
   end)
 
+  it("say into how many files a batch goes, through steps behind them", function()
+    local frame = stream():repartition(4, "n"):filter(function() return true end)
+    assert.same({ n = 4, columns = { "n" } }, frame.writeStream._spread)
+    assert.same({ n = 2, columns = { "n" } }, frame:coalesce(2)._spread)
+    assert.equal(4, frame:coalesce(9)._spread.n)
+    assert.equal(1, frame:repartition "s"._spread.n)
+    assert.is_nil(stream():coalesce(3)._spread)
+    assert.matches('repartition by "n": there is no such column any more where the rows are written',
+      support.error_of(support.load, { ["job.lua"] = [[
+local mt = require "moontide"
+return mt.memoryStream "n INT, s STRING":repartition(2, "n"):drop "n"
+  .writeStream:format "parquet":option("path", "/nowhere/t"):option("checkpointLocation", "/nowhere/c")]] }), 1, true)
+  end)
+
   it("are told what cannot be", function()
     refused("coalesce takes a whole number of partitions above 0, not 0", function() stream():coalesce(0) end)
     refused("coalesce takes a whole number of partitions above 0, not nil", function() stream():coalesce() end)

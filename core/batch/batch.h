@@ -187,6 +187,9 @@ void mt_batch_like(struct mt_batch *like, struct ArrowArray *columns, int64_t n,
 const char *mt_batch_where(const struct mt_batch *batch, int64_t row, char *out, int64_t cap);
 /* Order-free sum of row hashes (XXH3 over every value, null told from empty). */
 uint64_t mt_batch_fingerprint(const struct mt_batch *batch);
+/* A hash of each row over columns by their numbers: equal for equal values. */
+void mt_batch_hash_rows(const struct mt_batch *batch, const int32_t *columns, int64_t n,
+                        uint64_t *hashes);
 
 #ifndef MT_CDEF
 struct mt_coords *mt_coords_new(void);

@@ -168,3 +168,14 @@ uint64_t mt_batch_fingerprint(const struct mt_batch *batch)
     }
     return sum;
 }
+
+void mt_batch_hash_rows(const struct mt_batch *batch, const int32_t *columns, int64_t n,
+                        uint64_t *hashes)
+{
+    int64_t rows = batch->array.length;
+    for (int64_t i = 0; i < rows; i++)
+        hashes[i] = SEED;
+    for (int64_t i = 0; i < n; i++)
+        mix_column(batch->schema->children[columns[i]], batch->array.children[columns[i]],
+                   batch->array.offset, rows, hashes);
+}

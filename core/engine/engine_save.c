@@ -55,9 +55,11 @@ static char *settings_to_json(const struct mt_sink_settings *settings)
     json_t *options = options_json(&settings->options);
     json_t *json = NULL;
     if (json_array_size(options) == settings->options.n)
-        json = json_pack("{s:s, s:s*, s:s*, s:O, s:o, s:s*}", "format", settings->format, "path",
-                         settings->path, "name", settings->name, "options", options, "partitionBy",
-                         names_json(&settings->partition_by), "queryName", settings->query_name);
+        json = json_pack("{s:s, s:s*, s:s*, s:O, s:o, s:I, s:o, s:s*}", "format", settings->format,
+                         "path", settings->path, "name", settings->name, "options", options,
+                         "partitionBy", names_json(&settings->partition_by), "files",
+                         (json_int_t)settings->n_files, "spreadBy",
+                         names_json(&settings->spread_by), "queryName", settings->query_name);
     char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
     json_decref(options), json_decref(json);
     return text;
@@ -88,25 +90,36 @@ static bool names_from_json(const json_t *list, struct mt_pairs *pairs)
     return json_is_array(list);
 }
 
-/* The settings that a line of calls[N] holds; strings are of *json. Json and both lists are the
+/* The settings that a line of calls[N] holds; strings are of *json. Json and the lists are the
  * caller's to free, on failure too. */
 static enum mt_status settings_from_json(const struct call *call, json_t **json,
                                          struct mt_sink_settings *settings, struct mt_error *err)
 {
-    json_t *options, *names;
+    json_t *options, *names, *spread = NULL;
+    json_int_t n_files = 0;
     *settings = (struct mt_sink_settings){.ordinal = call->ordinal};
     *json = json_loads(call->settings, 0, NULL);
-    if (json_unpack(*json, "{s:s, s?:s, s?:s, s:o, s:o, s?:s}", "format", &settings->format, "path",
-                    &settings->path, "name", &settings->name, "options", &options, "partitionBy",
-                    &names, "queryName", &settings->query_name) != 0 ||
+    if (json_unpack(*json, "{s:s, s?:s, s?:s, s:o, s:o, s?:I, s?:o, s?:s}", "format",
+                    &settings->format, "path", &settings->path, "name", &settings->name, "options",
+                    &options, "partitionBy", &names, "files", &n_files, "spreadBy", &spread,
+                    "queryName", &settings->query_name) != 0 ||
         !options_from_json(options, &settings->options) ||
-        !names_from_json(names, &settings->partition_by))
+        !names_from_json(names, &settings->partition_by) ||
+        (spread && !names_from_json(spread, &settings->spread_by)))
         return mt_fail(
             err, MT_FATAL, MT_CLASS_CHECKPOINT,
             "the record of its sinks cannot be read: the settings of %s; put back a copy "
             "of the checkpoint",
             call->identity);
+    settings->n_files = n_files;
     return MT_OK;
+}
+
+static void free_settings(struct mt_sink_settings *settings)
+{
+    mt_pairs_free(&settings->options);
+    mt_pairs_free(&settings->partition_by);
+    mt_pairs_free(&settings->spread_by);
 }
 
 /* ---- outlets */
@@ -425,7 +438,7 @@ static enum mt_status ask_line(struct mt_query *query, struct call *call, struct
     if (status == MT_OK)
         status = outlet_of(query, &settings, &schema, call->ordinal, &outlet, err);
     mt_schema_release(&schema);
-    mt_pairs_free(&settings.options), mt_pairs_free(&settings.partition_by);
+    free_settings(&settings);
     json_decref(json);
     if (status != MT_OK)
         return mt_fail_within(err, MT_FATAL, "asking %s whether it holds it: ", call->identity);
@@ -468,7 +481,7 @@ json_t *call_describe(const struct call *call, const char *query_id)
     }
     mt_sink_free(sink);
     mt_schema_release(&schema);
-    mt_pairs_free(&settings.options), mt_pairs_free(&settings.partition_by);
+    free_settings(&settings);
     json_decref(json);
     return about ? about : json_pack("{s:s}", "error", err.text);
 }

@@ -167,6 +167,27 @@ static enum mt_status set_partition_by(struct mt_sink *sink,
     return MT_OK;
 }
 
+/* Sinks without files take every number of them. */
+static enum mt_status set_spread(struct mt_sink *sink, const struct mt_sink_settings *settings,
+                                 struct mt_error *err)
+{
+    if (!sink->type->partitions)
+        return MT_OK;
+    sink->n_files = settings->n_files;
+    sink->spread_by = mt_alloc((settings->spread_by.n + 1) * sizeof *sink->spread_by);
+    for (size_t i = 0; i < settings->spread_by.n; i++) {
+        const char *name = settings->spread_by.items[i].key;
+        int64_t column = find_column(sink->schema, name);
+        if (column < 0)
+            return mt_fail(err, MT_FATAL, MT_CLASS_JOB,
+                           "repartition by \"%s\": there is no such column any more where the rows "
+                           "are written; repartition behind the step that takes it away",
+                           name);
+        sink->spread_by[sink->n_spread_by++] = (int32_t)column;
+    }
+    return MT_OK;
+}
+
 static enum mt_status check_schema(const struct mt_sink *sink, struct mt_error *err)
 {
     if (sink->schema->n_children == 0)
@@ -203,6 +224,8 @@ static enum mt_status set_up(struct mt_sink *sink, const struct mt_sink_settings
         status = check_schema(sink, err);
     if (status == MT_OK)
         status = set_partition_by(sink, settings, err);
+    if (status == MT_OK)
+        status = set_spread(sink, settings, err);
     if (status == MT_OK) {
         set_identity(sink, settings);
         status = sink->type->open(sink, err);
@@ -216,6 +239,7 @@ static void free_parts(struct mt_sink *sink)
     for (int64_t i = 0; i < sink->n_partition_by; i++)
         free(sink->partition_by[i]);
     free(sink->partition_by);
+    free(sink->spread_by);
     free(sink->identity);
     free(sink->marker_identity);
     free(sink->query_name);

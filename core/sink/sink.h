@@ -16,8 +16,10 @@ struct mt_sink_settings {
     const char *name;             /* :name(...), or NULL */
     struct mt_pairs options;      /* as given */
     struct mt_pairs partition_by; /* keys only: column names */
-    const char *query_name;       /* or NULL */
-    int64_t ordinal; /* the how-manieth call to this destination in a batch; 0: first */
+    int64_t n_files;              /* that a batch is spread over; 0: one, or one a folder */
+    struct mt_pairs spread_by; /* keys only: columns whose values stay together; none: in order */
+    const char *query_name;    /* or NULL */
+    int64_t ordinal;           /* the how-manieth call to this destination in a batch; 0: first */
 };
 
 /* The batch that a sink is asked to hold, with its provenance. */
@@ -57,7 +59,7 @@ struct mt_sink_type {
     bool exactly_once;               /* false: begin always answers NEW */
     bool needs_path;                 /* refuse at declaration when no path is given */
     bool needs_checkpoint;           /* a temporary checkpoint is not enough */
-    bool partitions;                 /* partitionBy is meaningful */
+    bool partitions;                 /* partitionBy is meaningful, and the number of files */
 
     /* Settings and sink->schema are in. Touches nothing outside. REJECT, with the
      * column's name, for a schema it cannot store. */
@@ -87,6 +89,9 @@ struct mt_sink {
     char *path;                       /* absolute, or NULL */
     char **partition_by;
     int64_t n_partition_by;
+    int64_t n_files;    /* as in the settings */
+    int32_t *spread_by; /* column numbers */
+    int64_t n_spread_by;
     /* Where a sink that shows rows to people puts them (whole lines); NULL: standard output.
      * The host's; called from the sink's thread. */
     void (*print)(void *ctx, const char *text);

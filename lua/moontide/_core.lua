@@ -3,7 +3,7 @@
 --- they need of it. All calls are leaf calls; none of them runs Lua.
 local ffi = require "ffi"
 
-local ABI = 2
+local ABI = 3
 
 ffi.cdef(require "moontide._cdef")
 

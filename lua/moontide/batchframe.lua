@@ -56,10 +56,17 @@ end
 
 local apply -- below
 
-local function frame_of(scope, node, batch)
+-- The same rows, with other state.
+local function copy(frame, changes)
+  return scopes.handle(frame._scope, "a frame", object.with(frame, changes))
+end
+
+-- spread: of the frame that the rows come from
+local function frame_of(scope, node, batch, spread)
   scope.batches[#scope.batches + 1] = batch
   return scopes.handle(scope, "a frame", object.new(Batch, {
-    _scope = scope, _node = node, _batch = batch, _schema = node.schema, _apply = apply,
+    _scope = scope, _node = node, _batch = batch, _schema = node.schema, _apply = apply, _copy = copy,
+    _spread = spread,
   }))
 end
 
@@ -132,7 +139,7 @@ function apply(frame, make, ...)
   local ok, out = pcall(made.op, frame._batch, frame._scope.run, { filtered = 0, malformed = 0, nulled = 0 })
   made.busy = false
   if not ok then error(out, 0) end
-  return frame_of(frame._scope, made.node, out)
+  return frame_of(frame._scope, made.node, out, frame._spread)
 end
 
 --- Two frames: the rows for which fn returns true, and the others (false, nil). It is called once a row.
@@ -146,7 +153,7 @@ function Batch:split(fn)
   local split = table.remove(free) or ops.split(node.schema, fn)
   local left, right = split({ kind = "split", fn = fn, at = fault.here() }, self._batch)
   free[#free + 1] = split
-  return frame_of(self._scope, node, left), frame_of(self._scope, node, right)
+  return frame_of(self._scope, node, left, self._spread), frame_of(self._scope, node, right, self._spread)
 end
 
 --- The first n rows.
@@ -288,12 +295,13 @@ end
 --- What runs the function of a foreachBatch over one batch after the other.
 ---@param fn fun(batch: mt.Batch, id: integer, state: mt.State)
 ---@param schema mt.Schema of the batches
+---@param spread { n: integer, columns: string[] }? files that the frame says
 ---@return fun(run: ffi.cdata*, batch: ffi.cdata*) takes the batch
-function M.caller(fn, schema)
+function M.caller(fn, schema, spread)
   local root = new_node(schema)
   return function(run, batch)
     local scope = scopes.open(run)
-    local frame = frame_of(scope, root, batch)
+    local frame = frame_of(scope, root, batch, spread)
     local state = scopes.handle(scope, "the state", states.of(states.native(run.state)))
     local before = fault.running(fn)
     local ok, e = xpcall(fn, catch, frame, scope.id, state)

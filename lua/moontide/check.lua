@@ -89,6 +89,7 @@ local function sink_of(plan)
     format = writer._format, identity = core.string(C.mt_sink_identity(plan.sink)),
     exactlyOnce = C.mt_sink_is_exactly_once(plan.sink),
     options = options_of(query.sink_options(writer)), partitionBy = json.array(writer._partition_by),
+    files = writer._spread and writer._spread.n, filesBy = writer._spread and json.array(writer._spread.columns),
   }
 end
 
@@ -207,6 +208,10 @@ local function add_query(lines, facts)
   end
   if #sink.partitionBy > 0 then
     lines[#lines + 1] = ("            a folder for each %s"):format(table.concat(sink.partitionBy, ", "))
+  end
+  if sink.files and sink.files > 1 then
+    lines[#lines + 1] = ("            %d files a batch%s"):format(sink.files,
+      #sink.filesBy > 0 and ", by " .. table.concat(sink.filesBy, ", ") or "")
   end
   add_options(lines, sink.options)
   lines[#lines + 1] = ("trigger     %s"):format(facts.trigger.words)

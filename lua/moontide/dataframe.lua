@@ -13,8 +13,10 @@ local M = {}
 ---@field schema mt.ColumnInfo[] the columns; tostring gives DDL
 ---@field isStreaming boolean
 ---@field writeStream mt.DataStreamWriter a fresh writer at each access
----@field package _tree mt.Node? nil: after a fault that `check` noted, or of a batch
+---@field package _tree mt.TreeNode? nil: after a fault that `check` noted, or of a batch
 ---@field package _schema mt.Schema? nil: unknown, after a fault that `check` noted
+---@field package _spread { n: integer, columns: string[] }? files that a batch is written into
+---@field package _copy (fun(frame: mt.DataFrame, changes: table): mt.DataFrame)? of a batch
 ---@field package _flawed boolean? there was such a fault
 ---@field package _apply (fun(frame: mt.DataFrame, make: function, ...): mt.DataFrame)? of a batch: runs a
 --- step now
@@ -53,7 +55,12 @@ local function add(frame, make, ...)
   if not frame._schema and not NAMES_COLUMNS[make] then return frame end
   local schema = step:derive(frame._schema)
   return object.new(DataFrame, { _tree = frame._tree and tree.step(step, { frame._tree }, schema),
-    _flawed = frame._flawed, _schema = schema })
+    _flawed = frame._flawed, _schema = schema, _spread = frame._spread })
+end
+
+local function spread(frame, n, columns)
+  local changes = { _spread = { n = n, columns = columns } }
+  return frame._copy and frame._copy(frame, changes) or object.with(frame, changes)
 end
 
 -- select("a", "b") or select { "a", "b" }
@@ -188,21 +195,24 @@ function DataFrame:unionByName(other, ...)
   return self:union(other:select(self._schema:names()))
 end
 
---- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
+--- No more than n files a batch.
 ---@param n integer
 ---@return mt.DataFrame
 function DataFrame:coalesce(n)
   steps.expect_coalesce(n)
-  return self
+  if not self._spread or self._spread.n <= n then return self end
+  return spread(self, n, self._spread.columns)
 end
 
---- Accepted as in Spark. A batch is one partition here whatever n is, and becomes one file.
----@param n integer|string
+--- n files a batch: its rows in order, in even parts; with columns, rows with equal values in one file.
+---@param n integer|string without a number: one file
 ---@param ... string columns
 ---@return mt.DataFrame
 function DataFrame:repartition(n, ...)
-  if self._schema then steps.expect_repartition(self._schema, n, ...) end
-  return self
+  if not self._schema then return self end
+  steps.expect_repartition(self._schema, n, ...)
+  if type(n) == "string" then return spread(self, 1, {}) end
+  return spread(self, n, { ... })
 end
 
 --- Accepted as in Spark; a stream has nothing to keep.

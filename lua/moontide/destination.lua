@@ -14,6 +14,7 @@ local M = {}
 ---@field package _format string
 ---@field package _options mt.Option[]
 ---@field package _partition_by string[]
+---@field package _spread { n: integer, columns: string[] }? files that a batch is written into
 ---@field package _name string?
 ---@field package _at mt.At where :format, else .writeStream or .write stands
 ---@field package _flawed boolean?
@@ -24,7 +25,7 @@ local Destination = {}
 ---@return table
 function M.state(frame)
   return { _frame = frame, _format = "parquet", _options = {}, _partition_by = {}, _at = fault.here(),
-    _flawed = frame._flawed }
+    _flawed = frame._flawed, _spread = frame._spread }
 end
 
 --- Where the rows go: parquet (the default), console, memory, noop.
@@ -100,6 +101,12 @@ function Destination:partitionBy(...)
   return object.with(self, { _partition_by = names })
 end
 
+local function names_of(columns)
+  local list = {}
+  for i, name in ipairs(columns) do list[i] = { name = name } end
+  return core.pairs(list)
+end
+
 --- The settings of a sink, and what they point into.
 ---@param self mt.Destination
 ---@param list mt.Option[]
@@ -108,12 +115,12 @@ end
 function M.settings(self, list)
   local settings = core.new "struct mt_sink_settings"
   local given, keep = core.pairs(list)
-  local columns = {}
-  for i, name in ipairs(self._partition_by) do columns[i] = { name = name } end
-  local partition_by, keep_too = core.pairs(columns)
-  settings.format, settings.name = self._format, self._name
-  settings.options, settings.partition_by = given, partition_by
-  return settings, { keep, keep_too, self, settings }
+  local partition_by, keep_too = names_of(self._partition_by)
+  local spread = self._spread or { n = 0, columns = {} }
+  local spread_by, keep_more = names_of(spread.columns)
+  settings.format, settings.name, settings.n_files = self._format, self._name, spread.n
+  settings.options, settings.partition_by, settings.spread_by = given, partition_by, spread_by
+  return settings, { keep, keep_too, keep_more, self, settings }
 end
 
 object.seal(Destination, { name = "Destination" })

@@ -191,7 +191,7 @@ local function make(query)
     shape = shape_of(query, sources, sink, schema),
     time_zone = times.zone(),
     max_steps = #stages,
-    run = run.runner(stages, reads, query._foreach and batchframe.caller(query._foreach, schema)),
+    run = run.runner(stages, reads, query._foreach and batchframe.caller(query._foreach, schema, frame._spread)),
     keep = { keep, query, stages, schema, reads },
     facts = { query = query, sources = sources, wanted = wanted, stages = stages, schema = schema },
   }
@@ -238,7 +238,7 @@ end
 function M.rehearse_sink(value)
   if not object.is_a(value, writer.class) or value._flawed then return end
   local any = schemas.parse "any STRING"
-  local sink, keep = sink_of(object.with(value, { _partition_by = {} }), any)
+  local sink, keep = sink_of(object.with(value, { _partition_by = {}, _spread = false }), any)
   C.mt_sink_free(sink)
   return keep
 end

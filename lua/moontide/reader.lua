@@ -28,7 +28,7 @@ local Reader = {}
 ---@field schema mt.Schema of all its columns
 ---@field at mt.At
 ---@field start_options string JSON of where it was told to start
----@field node mt.Node? once a frame was made of it
+---@field node mt.TreeNode? once a frame was made of it
 ---@field open fun(): ffi.cdata* a struct mt_source *, the caller's
 
 ---@return mt.DataStreamReader

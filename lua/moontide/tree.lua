@@ -3,15 +3,15 @@
 --- share its nodes, so what is shared is read and done once.
 local M = {}
 
----@class mt.Node a source, or a step over what one or two others give
+---@class mt.TreeNode a source, or a step over what one or two others give
 ---@field source mt.Source?
 ---@field step mt.Step?
----@field inputs mt.Node[]
+---@field inputs mt.TreeNode[]
 ---@field schema mt.Schema? of the rows it gives; nil: unknown, after a fault that `check` noted
 
 --- The node of a source: one, however many frames are made of it.
 ---@param source mt.Source
----@return mt.Node
+---@return mt.TreeNode
 function M.source(source)
   source.node = source.node or { source = source, inputs = {}, schema = source.schema }
   return source.node
@@ -19,9 +19,9 @@ end
 
 --- A step over what nodes give.
 ---@param step mt.Step
----@param inputs mt.Node[]
+---@param inputs mt.TreeNode[]
 ---@param schema mt.Schema?
----@return mt.Node
+---@return mt.TreeNode
 function M.step(step, inputs, schema)
   return { step = step, inputs = inputs, schema = schema }
 end
@@ -34,8 +34,8 @@ local function add_in_order(node, list, seen)
 end
 
 --- All nodes below one and itself, each once and behind those that it takes from.
----@param root mt.Node
----@return mt.Node[]
+---@param root mt.TreeNode
+---@return mt.TreeNode[]
 function M.order(root)
   local list = {}
   add_in_order(root, list, {})
@@ -43,7 +43,7 @@ function M.order(root)
 end
 
 --- The sources of a node, in the order in which it names them.
----@param root mt.Node
+---@param root mt.TreeNode
 ---@return mt.Source[]
 function M.sources(root)
   local list = {}
@@ -82,7 +82,7 @@ function add_lines(lines, node, seen)
 end
 
 --- The sources and steps for people.
----@param root mt.Node
+---@param root mt.TreeNode
 ---@return string
 function M.text(root)
   return table.concat(add_lines({}, root, {}), "\n")

@@ -607,6 +607,86 @@ static void partition_values_make_sparks_folders_and_read_back_equal(void **stat
     assert_ids(place->table, "0-11");
 }
 
+/* What the files of a batch of n rows get, as "folder:row,row;…". */
+static char *spread_text(struct place *place, const struct setup *setup, int64_t n)
+{
+    struct mt_error err = {0};
+    struct mt_buf text = {0};
+    struct files_groups groups;
+    struct mt_sink *sink = need_sink(setup, &place->schema);
+    struct mt_batch rows = make_rows(&place->schema, 0, n);
+    assert_int_equal(files_group(&((struct files_sink *)sink)->layout, &rows, &groups, &err),
+                     MT_OK);
+    files_spread(sink, &rows, &groups);
+    mt_buf_adds(&text, "");
+    for (int64_t i = 0; i < groups.n; i++) {
+        mt_buf_addf(&text, "%s%s:", i ? ";" : "", groups.items[i].folder);
+        for (int64_t k = 0; k < groups.items[i].n_rows; k++)
+            mt_buf_addf(&text, "%s%d", k ? "," : "", groups.items[i].rows[k]);
+    }
+    files_groups_clear(&groups);
+    mt_batch_release(&rows);
+    mt_sink_free(sink);
+    return text.data;
+}
+
+static void assert_spread(struct place *place, const struct setup *setup, int64_t n,
+                          const char *expected)
+{
+    char *text = spread_text(place, setup, n);
+    assert_string_equal(text, expected);
+    free(text);
+}
+
+static void a_batch_is_spread_over_files_in_even_parts_and_in_order(void **state)
+{
+    struct place *place = *state;
+    struct setup setup = {.format = "parquet", .path = place->table, .n_files = 3};
+    assert_spread(place, &setup, 10, ":0,1,2,3;:4,5,6;:7,8,9");
+    assert_spread(place, &setup, 2, ":0;:1");
+    assert_spread(place, &setup, 0, "");
+    setup.partition_by[0] = "kind";
+    setup.n_files = 2;
+    assert_spread(place, &setup, 8, "kind=__HIVE_DEFAULT_PARTITION__:0,3;"
+                  "kind=__HIVE_DEFAULT_PARTITION__:6;kind=a:1;kind=a:4,7;kind=b:2;kind=b:5");
+}
+
+static void rows_with_equal_values_are_spread_to_one_file(void **state)
+{
+    struct place *place = *state;
+    struct setup setup = {
+        .format = "parquet", .path = place->table, .n_files = 1000, .spread_by = "kind"};
+    assert_spread(place, &setup, 6, ":1,2,4,5;:0,3"); /* kinds: null, a, b, null, ... */
+    setup.spread_by = "no_such";
+    struct mt_sink *sink;
+    struct mt_error err = {0};
+    assert_int_equal(make_sink(&setup, &place->schema, &sink, &err), MT_FATAL);
+    assert_non_null(strstr(err.text, "repartition by \"no_such\": there is no such column any more"));
+}
+
+static void a_batch_in_several_files_is_stored_with_all_of_them(void **state)
+{
+    struct place *place = *state;
+    struct setup setup = {.format = "parquet", .path = place->table, .n_files = 4};
+    struct mt_sink *sink = need_sink(&setup, &place->schema);
+    need_recover(sink, QUERY);
+    store_ids(sink, QUERY, 0, 0, 9);
+    mt_sink_free(sink);
+    char *text = log_text(place, "0");
+    int64_t lines = 0;
+    for (const char *at = text; (at = strstr(at, "\"path\"")); at++)
+        lines++;
+    assert_int_equal(lines, 4);
+    free(text);
+    sink = need_sink(&setup, &place->schema);
+    need_recover(sink, QUERY);
+    struct mt_error err = {0};
+    enum mt_sink_answer answer;
+    assert_int_equal(store_rows(sink, QUERY, 0, NULL, &answer, &err), MT_OK);
+    assert_int_equal(answer, MT_SINK_STORED);
+    mt_sink_free(sink);
+}
+
 static void assert_value_refused(struct place *place, const char *value, const char *words)
 {
     struct ArrowSchema schema;
@@ -892,6 +972,9 @@ int main(void)
         TEST(a_pending_list_in_use_is_not_settled_by_another_process),
         TEST(a_pending_list_deletes_only_its_own_files_inside_the_table),
         TEST(partition_values_make_sparks_folders_and_read_back_equal),
+        TEST(a_batch_is_spread_over_files_in_even_parts_and_in_order),
+        TEST(rows_with_equal_values_are_spread_to_one_file),
+        TEST(a_batch_in_several_files_is_stored_with_all_of_them),
         TEST(values_that_no_folder_can_say_are_refused_with_their_row),
         TEST(columns_that_make_no_folders_are_refused_when_declared),
         TEST(every_scalar_type_reads_back_as_it_was),

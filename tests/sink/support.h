@@ -268,6 +268,8 @@ struct setup {
     const char *format, *path, *name, *query_name;
     const char *options[8]; /* key, value, ... */
     const char *partition_by[4];
+    int64_t n_files;
+    const char *spread_by; /* or NULL */
 };
 
 static inline enum mt_status make_sink(const struct setup *setup, const struct ArrowSchema *schema,
@@ -276,14 +278,18 @@ static inline enum mt_status make_sink(const struct setup *setup, const struct A
     struct mt_sink_settings settings = {.format = setup->format,
                                         .path = setup->path,
                                         .name = setup->name,
+                                        .n_files = setup->n_files,
                                         .query_name = setup->query_name};
     for (int i = 0; setup->options[i]; i += 2)
         mt_pairs_add(&settings.options, setup->options[i], setup->options[i + 1]);
     for (int i = 0; setup->partition_by[i]; i++)
         mt_pairs_add(&settings.partition_by, setup->partition_by[i], "");
+    if (setup->spread_by)
+        mt_pairs_add(&settings.spread_by, setup->spread_by, "");
     enum mt_status status = mt_sink_new(&settings, schema, sink, err);
     mt_pairs_free(&settings.options);
     mt_pairs_free(&settings.partition_by);
+    mt_pairs_free(&settings.spread_by);
     return status;
 }
 

@@ -6,6 +6,7 @@
  *   files_recover   what a start finds, and clears
  *   files_commit    how a batch becomes visible
  *   files_layout    which rows go into which folder
+ *   files_spread    which of them into which file
  *   files_data      one Parquet file under a name that readers skip
  *   files_pending   what an attempt is about to make visible
  *   files_log       _spark_metadata: the path's own sequence of entries
@@ -125,6 +126,12 @@ void files_layout_deinit(struct files_layout *layout);
 enum mt_status files_group(const struct files_layout *layout, const struct mt_batch *batch,
                            struct files_groups *groups, struct mt_error *err);
 void files_groups_clear(struct files_groups *groups);
+
+/* ---- spread */
+
+/* Groups of a batch as those of its files: each in as many as repartition says. */
+void files_spread(const struct mt_sink *sink, const struct mt_batch *batch,
+                  struct files_groups *groups);
 
 /* ---- data */
 

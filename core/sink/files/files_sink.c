@@ -223,8 +223,10 @@ static enum mt_status files_write(struct mt_sink *sink, const struct mt_batch *r
         return sink_not_open(sink, "write", err);
     struct files_groups groups;
     enum mt_status status = files_group(&files->layout, rows, &groups, err);
-    if (status == MT_OK && groups.n > 0)
+    if (status == MT_OK && groups.n > 0) {
+        files_spread(sink, rows, &groups);
         status = write_groups(files, rows, &groups, err);
+    }
     files_groups_clear(&groups);
     files->given.rows += rows->array.length;
     files->open = status == MT_OK;
