@@ -13,7 +13,6 @@
 #include <string.h>
 
 #include "script/script_int.h"
-#include "sink/sink.h"
 
 #define TYPE "moontide.query"
 
@@ -229,18 +228,6 @@ static int handle_about(lua_State *L)
     return 3;
 }
 
-/* table_text(schema, array) -> rows as the console shows them; both are addresses */
-static int query_table_text(lua_State *L)
-{
-    const struct ArrowSchema *schema = (void *)(uintptr_t)luaL_checknumber(L, 1);
-    const struct ArrowArray *array = (void *)(uintptr_t)luaL_checknumber(L, 2);
-    struct mt_buf text = {0};
-    mt_table_print(schema, array, 0, &text);
-    lua_pushlstring(L, text.data, text.len);
-    mt_buf_free(&text);
-    return 1;
-}
-
 int mt_lua_query(lua_State *L)
 {
     static const luaL_Reg methods[] = {
@@ -250,11 +237,8 @@ int mt_lua_query(lua_State *L)
         {"close", handle_close},     {NULL, NULL},
     };
     static const luaL_Reg functions[] = {
-        {"open", query_open},
-        {"wait", query_wait},
-        {"now", query_now},
-        {"table_text", query_table_text},
-        {"interruptible", query_interruptible},
+        {"open", query_open}, {"wait", query_wait},
+        {"now", query_now},   {"interruptible", query_interruptible},
         {NULL, NULL},
     };
     luaL_newmetatable(L, TYPE);

@@ -192,16 +192,7 @@ end
 --- All rows as plain tables, which outlive the batch.
 ---@return table<string, any>[]
 function Batch:collect()
-  local list, array = {}, self._batch.array
-  local offset = tonumber(array.offset)
-  for i = 1, n_rows(self) do
-    local row = {}
-    for _, field in ipairs(self._schema.fields) do
-      row[field.name] = rows.plain(value.read(field, array.children[field.index], offset + i - 1))
-    end
-    list[i] = row
-  end
-  return list
+  return rows.tables(self._schema, self._batch.array)
 end
 
 --- Walks the rows: `for row in batch:rows() do`. The row is a view that moves on.

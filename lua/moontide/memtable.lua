@@ -2,11 +2,9 @@
 --- mt.table(name): the rows that a memory sink holds, as they are now.
 local core = require "moontide._core"
 local fault = require "moontide.fault"
-local native = require "moontide._query"
 local object = require "moontide.object"
 local rows = require "moontide.rows"
 local schemas = require "moontide.schema"
-local value = require "moontide.value"
 local C = core.C
 
 local M = {}
@@ -41,15 +39,7 @@ end
 --- All rows as plain tables, in the order they came.
 ---@return table<string, any>[]
 function Table:collect()
-  local list, array = {}, self._batch.array
-  for i = 1, tonumber(array.length) do
-    local row = {}
-    for _, field in ipairs(self._schema.fields) do
-      row[field.name] = rows.plain(value.read(field, array.children[field.index], tonumber(array.offset) + i - 1))
-    end
-    list[i] = row
-  end
-  return list
+  return rows.tables(self._schema, self._batch.array)
 end
 
 --- Prints all rows.
@@ -59,8 +49,7 @@ end
 
 -- As show prints them.
 function Table:text()
-  return native.table_text(core.address(core.cast("struct ArrowSchema *", self._schema.c)),
-    core.address(core.cast("struct ArrowArray *", self._batch.array)))
+  return core.take(C.mt_table_text(self._schema.c, self._batch.array, 0))
 end
 
 --- Prints the schema as Spark's tree.

@@ -91,6 +91,22 @@ local function plain(v)
 end
 M.plain = plain
 
+--- All rows as plain tables, to keep.
+---@param schema mt.Schema
+---@param array ffi.cdata* struct ArrowArray of a batch
+---@return table<string, any>[]
+function M.tables(schema, array)
+  local list, offset = {}, tonumber(array.offset)
+  for i = 1, tonumber(array.length) do
+    local row = {}
+    for _, field in ipairs(schema.fields) do
+      row[field.name] = plain(value.read(field, array.children[field.index], offset + i - 1))
+    end
+    list[i] = row
+  end
+  return list
+end
+
 local function row_text(row)
   local parts = {}
   for i, field in ipairs(M.fields_of(row)) do parts[i] = field.name .. " = " .. value.show(row[field.name]) end
