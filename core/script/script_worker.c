@@ -214,7 +214,8 @@ static void note_failure(struct mt_worker *worker, const struct mt_error *err)
     if (!first)
         mt_log(MT_ERROR, "%s", err->text);
     else if (is_one_of_several(worker))
-        mt_log(MT_WARN, "%s failed: the other queries stop after their batch", worker->label);
+        mt_log(MT_WARN, "%s failed: the other queries stop after their batch; its error: %s",
+               worker->label, err->text);
 }
 
 static void *worker_thread(void *arg)
