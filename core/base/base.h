@@ -164,11 +164,10 @@ void mt_log_erases(bool on);
 
 /* ---- clock: only main and the query's thread ask, and a job outside any batch; all else is given
  * `now` */
-int64_t mt_clock_ms(void); /* since 1970 UTC */
-
-#ifndef MT_CDEF
+int64_t mt_clock_ms(void);      /* since 1970 UTC */
 int64_t mt_clock_mono_us(void); /* monotonic, for durations */
 
+#ifndef MT_CDEF
 /* SHA-256 as 64 hex digits and NUL. */
 void mt_sha256_hex(const void *bytes, size_t len, char out[65]);
 /* A random (version 4) UUID, 36 characters and NUL. */

@@ -74,12 +74,17 @@ local function safe_rep(text, n, between)
   return repeated
 end
 
---- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, pairs, next and ipairs
---- that refuse a row, which looks empty to them, and a string.rep that never gives less than asked.
-function M.install()
-  print, tostring, string.format = log.info, value.text, value.format -- luacheck: ignore
+--- Puts in place of LuaJIT's own: pairs, next and ipairs that refuse a row, which looks empty to them, and
+--- a string.rep that never gives less than asked.
+function M.guard()
   pairs, ipairs, next = safe_pairs, safe_ipairs, safe_next -- luacheck: ignore
   string.rep = safe_rep -- luacheck: ignore
+end
+
+--- These, and the print, tostring and %s that round nothing.
+function M.install()
+  print, tostring, string.format = log.info, value.text, value.format -- luacheck: ignore
+  M.guard()
 end
 
 -- ---- files
@@ -151,6 +156,7 @@ end
 ---@field set table<string, string>? values of --set
 ---@field bundle string? JSON: these texts and values, and not those of the disk
 ---@field globals table? see mt.Job
+---@field before string? the bundle that runs, and waits for this one
 
 local function begin(file, how)
   local bundle = how.bundle and json_parse.decode(how.bundle)
@@ -173,7 +179,7 @@ local function as_fault(e)
   raised = raised or debug.getinfo(2, "Sl")
   if fault.is_fault(e) then return e end
   local at = fault.here()
-  local text = value.text(e)
+  local text = value.str(e)
   local line = text:match "^[^\n:]*:(%d+): "
   if line and tonumber(line) == at.line then text = text:gsub("^[^\n:]*:%d+: ", "", 1) end
   return fault.at(text, at)
@@ -204,6 +210,27 @@ local function only(...)
   return (...)
 end
 
+local RELOAD_US = 30e6
+
+-- Calls fn while another script waits for it in this thread: the job's code gets an end, also where it has
+-- none. A compiled loop hears no hook, so nothing is compiled meanwhile; what hangs in C hears none either.
+local function within_time(file, fn, ...)
+  local till = core.C.mt_clock_mono_us() + RELOAD_US
+  local words = ("%s: loading it did not end within %d seconds"):format(file, RELOAD_US / 1e6)
+  local problem = fault.new("JOB", "FATAL", words)
+  local function stop() -- at each instruction: a pcall of the job's does not keep it
+    if job.sources[debug.getinfo(2, "S").source] then error(problem, 0) end
+  end
+  jit.off()
+  debug.sethook(function()
+    if core.C.mt_clock_mono_us() > till then debug.sethook(stop, "", 1) end
+  end, "", 1e6)
+  local ok, result = pcall(fn, ...)
+  debug.sethook()
+  jit.on()
+  return ok, result
+end
+
 --- Runs a job file and calls finish(what it returned) as a part of it: faults found there have no
 --- frame of the job any more and stand at its last line.
 ---@param file string
@@ -218,10 +245,12 @@ function M.run(file, how, finish)
   if not job.globals then M.install() end
   local starter = writer.starter
   writer.starter = nil
-  local ok, result = pcall(protected, function()
+  local function load()
     local returned = only(chunk())
     return finish(returned)
-  end)
+  end
+  local ok, result
+  if how.before then ok, result = within_time(file, protected, load) else ok, result = pcall(protected, load) end
   writer.starter = starter
   if not ok then error(result, 0) end
   loaded.chunk = nil
@@ -377,7 +406,6 @@ end
 
 ---@class mt.HostLoading: mt.Loading
 ---@field queries string? identities that the job must have, a line each
----@field before string? the bundle that runs
 
 --- Loads one query of a job.
 ---@param file string

@@ -82,6 +82,15 @@ def test_a_broken_edit_leaves_the_old_script_and_is_told_once_until_it_is_mended
     assert run.run.err().count("the script that runs goes on") == 2
 
 
+def test_an_edit_that_never_ends_loading_is_given_up(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    edit(work, "while true do pcall(function() while true do end end) end\n" + run.job(BY.format("'new'")))
+    run.run.wait_for(lambda r: "loading it did not end within 30 seconds" in r.err(), 60, "the edit given up")
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old")]
+
+
 def test_a_module_that_is_edited_is_loaded_too(work, kafka):
     (work.dir / "lib").mkdir()
     (work.dir / "lib/who.lua").write_text('return "old"\n')
