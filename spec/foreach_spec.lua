@@ -31,6 +31,14 @@ local function numbers(frame)
 end
 
 describe("a batch of foreachBatch", function()
+  it("says what rows is for when it is called by hand, and shows a table that was raised", function()
+    assert.matches("batch:rows%(%) is for a loop: .*batch:collect", error_over(1, function(batch)
+      local next_row = batch:rows()
+      next_row()
+    end))
+    assert.matches("foreachBatch, batch 17: { code = 1 }$", error_over(1, function() error { code = 1 } end))
+  end)
+
   it("knows its id, its time and what it read", function()
     over(4, function(batch, id)
       assert.equal(17, id)

@@ -67,6 +67,13 @@ describe("the shell", function()
     assert.same({ "1" }, out)
   end)
 
+  it("tells an error as it was raised, and goes on where a value cannot be printed", function()
+    local failing = "setmetatable({}, { __tostring = function() error 'no text' end })"
+    feed("error 'raised'", "error { code = 1 }", failing, ("error(%s)"):format(failing), "1;")
+    assert.same({ "raised", "{ code = 1 }", "no text", "an error that cannot be printed" }, err)
+    assert.same({ "1" }, out)
+  end)
+
   it("completes names of globals, of mt, of frames, readers and tables", function()
     rawset(_G, "s", require("moontide").memoryStream "n INT")
     rawset(_G, "x", { alpha = { beta = 1 }, [1] = 2 })
@@ -154,6 +161,29 @@ s:filter(function(row) return row.m end).writeStream:format "noop":start():await
     folder:write("job.lua", "local x = = 1")
     assert.equal(3, folder:moontide("lua job.lua").code)
     assert.equal(3, folder:moontide("lua nowhere.lua").code)
+  end)
+
+  it("refuses pairs over a row, as a job does", function()
+    folder:write("job.lua", [[
+local mt = require "moontide"
+local s = mt.memoryStream("n BIGINT"):addData { { n = 1 } }
+s:filter(function(row) for _ in pairs(row) do end return true end)
+  .writeStream:format "noop":start():awaitTermination()]])
+    local done = folder:moontide "lua job.lua"
+    assert.equal(4, done.code)
+    assert.matches("job.lua:3: filter at row 0 of memory1: pairs does not see into a row", done.err, 1, true)
+  end)
+
+  it("warns of a query that it did not wait for", function()
+    folder:write("job.lua", [[
+local mt = require "moontide"
+local s = mt.memoryStream("n BIGINT"):addData { { n = 1 } }
+s.writeStream:format "noop":queryName "moved":start():processAllAvailable()
+s.writeStream:format "noop":queryName "late":start()]])
+    local done = folder:moontide "lua job.lua"
+    assert.equal(0, done.code)
+    assert.matches('query "late", which it started, has read nothing', done.err, 1, true)
+    assert.not_matches('query "moved"', done.err, 1, true)
   end)
 
   it("leaves no temporary checkpoint, and is ended by Ctrl-C with the batch finished", function()

@@ -48,6 +48,7 @@ end
 local WALK = [[
 local stop, S, P, LIVE, RESTING, finish, setmetatable = ...
 return function(walk)
+  if not walk then stop() end
   local P = walk.row
   if P then OVER end
   local i = S.i + 1
@@ -69,6 +70,9 @@ local function end_turn(walk)
 end
 
 local function stop(walk)
+  if not walk then
+    fault.raise "batch:rows() is for a loop: for row in batch:rows() do … end; batch:collect() gives rows to keep"
+  end
   if walk.over then
     scopes.expect_alive(walk.scope, "a loop over rows", "the next row")
     fault.raise "this loop over rows is at its end; batch:rows() begins another"

@@ -9,6 +9,7 @@ local columns = require "moontide.columns"
 local fault = require "moontide.fault"
 local paths = require "moontide.paths"
 local rows = require "moontide.rows"
+local value = require "moontide.value"
 local C = core.C
 
 local M = {}
@@ -36,7 +37,7 @@ end
 function M.catch(e)
   if columns.is_misfit(e) then return e end
   local at = fault.within()
-  local text = type(e) == "string" and e or tostring(e)
+  local text = type(e) == "string" and e or value.str(e)
   -- Lua's own prefix, maybe cut short; the whole place will stand in front
   local line = text:match "^[^\n:]*:(%d+): "
   if at and tonumber(line) == at.line then text = text:gsub("^[^\n:]*:%d+: ", "", 1) end

@@ -63,6 +63,7 @@ end
 -- One step. Gives when the next is due: 0 at once; nil: the query has ended.
 local function step(handle)
   local state = handle._state
+  state.moved = true
   local turn, at, class = state.native:step()
   if not turn then
     finish(handle, fault.new(core.class_of(class), "FATAL", at))
@@ -113,6 +114,16 @@ local function all_active()
   local list = {}
   for i, one in ipairs(active) do list[i] = one end
   return list
+end
+
+--- Queries that were started and had no turn yet, as a message names them.
+---@return string[]
+function M.unmoved()
+  local names = {}
+  for _, one in ipairs(active) do
+    if not one._state.moved then names[#names + 1] = one.name and ("query %q"):format(one.name) or "a query" end
+  end
+  return names
 end
 
 --- Starts a query.

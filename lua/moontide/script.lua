@@ -2,7 +2,10 @@
 --- `moontide lua FILE`: a script that starts and drives its queries itself.
 local core = require "moontide._core"
 local fault = require "moontide.fault"
+local handle = require "moontide.handle"
+local job = require "moontide.job"
 local live = require "moontide.live"
+local log = require "moontide.log"
 local native = require "moontide._query"
 local paths = require "moontide.paths"
 local value = require "moontide.value"
@@ -21,11 +24,12 @@ local function exact_print(...)
   io.stdout:write(table.concat(parts, "\t"), "\n")
 end
 
---- Puts the print, tostring and %s that round nothing in place of LuaJIT's own, and makes queries start.
+--- Gives the script the globals of a job, its print apart, and makes queries start.
 ---@param file string?
 ---@param text string? of the file
 function M.begin(file, text)
   print, tostring, string.format = exact_print, value.text, value.format -- luacheck: ignore
+  job.guard()
   live.begin(file, text)
   native.interruptible()
 end
@@ -34,7 +38,7 @@ end
 ---@param e any
 ---@return string
 function M.words(e)
-  local text = value.text(e)
+  local text = value.str(e)
   if fault.is_fault(e) or text:find "^[^\n:]+:%d+: " or text == "interrupted" then return text end
   return debug.traceback(text, 2)
 end
@@ -42,6 +46,14 @@ end
 local function exit_code(e)
   if e == "interrupted" then return INTERRUPTED end
   return code_of(fault.is_fault(e) and e.class or "SCRIPT")
+end
+
+-- A query that never got a turn has done nothing, and nothing else says so.
+local function tell_of_unmoved()
+  for _, name in ipairs(handle.unmoved()) do
+    log.warn(("the script ends, and %s, which it started, has read nothing: queries move on while the script "
+      .. "waits, in awaitTermination, processAllAvailable or mt.awaitAny"):format(name))
+  end
 end
 
 --- Runs a script.
@@ -61,6 +73,7 @@ function M.run(args)
     failed, words = exit_code(e), M.words(e)
   end)
   io.stdout:flush()
+  if not failed then tell_of_unmoved() end
   return failed and args.fail(failed, words) or 0
 end
 

@@ -109,7 +109,9 @@ end
 -- What was entered as a chunk: an expression's value is returned. nil, words, true: more is to come.
 local function compile(text)
   local chunk = loadstring("return " .. text, "=shell")
-  if chunk then return chunk end
+  -- A call there would be a tail call, and an error in it stand in a file of ours.
+  local ended = chunk and loadstring("local function all(...) return ... end return all(" .. text .. "\n)", "=shell")
+  if chunk then return ended or chunk end
   local problem
   chunk, problem = loadstring(text, "=shell")
   return chunk, problem, problem and problem:find "near '<eof>'$" ~= nil
@@ -121,15 +123,18 @@ local function without_local(text)
   return (text:gsub("^(%s*)local%s+([%a_][%w_%s,]*=[^=])", "%1%2"))
 end
 
--- Calls a chunk: what went wrong, or nil and its values. Not compiled, so that Ctrl-C ends its loops.
+-- Calls a chunk: what went wrong, or nil, its values, and these as text. Not compiled, so that Ctrl-C
+-- ends its loops. Its values may have a __tostring of their own, which may fail as the chunk may.
 local function call(chunk)
   jit.off(chunk, true)
   local failed, values
-  xpcall(function()
+  local shown = {}
+  local ok = xpcall(function()
     local function keep(...) values = { n = select("#", ...), ... } end
     keep(chunk())
-  end, function(e) failed = script.words(e) end)
-  return failed, values
+    for i = 1, values.n do shown[i] = M.show(values[i]) end
+  end, function(e) failed = script.words(e):gsub("\nstack traceback:\n.*$", "") end)
+  return not ok and (failed or "an error that cannot be printed") or nil, values, shown
 end
 
 ---@class mt.Session
@@ -162,9 +167,9 @@ end
 ---@param chunk function
 ---@param text string
 function Session:call(chunk, text)
-  local failed, values = call(chunk)
+  local failed, values, shown = call(chunk)
   if failed then return self:fail(failed, text) end
-  for i = 1, values.n do self.write(M.show(values[i])) end
+  for _, line in ipairs(shown) do self.write(line) end
   local name = values.n == 0 and text:match "^%s*([%a_][%w_]*)%s*=[^=]"
   local made = values[1] or name and rawget(_G, name)
   if is_builder(made) then self.last = text end
