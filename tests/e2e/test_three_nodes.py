@@ -3,6 +3,7 @@
 import subprocess
 
 import pytest
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import NewTopic
 
 from harness import DATA_LOSS, ROOT, Kafka, read_table, until
@@ -30,7 +31,11 @@ class Three(Kafka):
         until(lambda: self.leader(name) == nodes[0], what=f"{nodes[0]} to lead {name}")
 
     def partition(self, topic):
-        return self.admin.list_topics(topic, timeout=10).topics[topic].partitions.get(0)
+        """None: nobody can say now, as while nodes come and go."""
+        try:
+            return self.admin.list_topics(topic, timeout=10).topics[topic].partitions.get(0)
+        except KafkaException:
+            return None
 
     def leader(self, topic):
         partition = self.partition(topic)
@@ -55,9 +60,9 @@ def test_a_leader_without_the_last_records_is_noticed_though_its_log_has_grown_a
     run = work.start(work.job(topic, PLACES, kafka=three, trigger=None))
     run.wait_batches(1, 60)
     three.node(2, "kill")
-    until(lambda: three.in_sync(topic) == [1], 30, "node 1 alone in sync")
+    until(lambda: three.in_sync(topic) == [1], 60, "node 1 alone in sync")
     three.produce_values(topic, 0, [f"one {n}" for n in range(50)])
-    run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) == 100, 30, "all 100 rows")
+    run.wait_for(lambda r: sum(p["numInputRows"] for p in r.progress()) == 100, 60, "all 100 rows")
     three.node(1, "kill")
     three.node(2, "start")
     until(lambda: three.leader(topic) == 2, 60, "node 2 to lead", every=0.2)
