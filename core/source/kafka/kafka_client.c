@@ -136,14 +136,16 @@ enum mt_status kafka_listen(struct kafka *k, struct mt_error *err)
     return status;
 }
 
-/* Without a handle for its pipes the client says nothing at all: requests time out. */
+/* Without handles for a pipe and a socket the client says nothing at all: requests time out. */
 static bool handles_are_out(const struct kafka *k)
 {
-    int one = fcntl(k->base.wake_fd, F_DUPFD_CLOEXEC, 0);
-    if (one < 0)
-        return errno == EMFILE || errno == ENFILE;
-    close(one);
-    return false;
+    int taken[3], n = 0;
+    while (n < 3 && (taken[n] = fcntl(k->base.wake_fd, F_DUPFD_CLOEXEC, 0)) >= 0)
+        n++;
+    bool out = n < 3 && (errno == EMFILE || errno == ENFILE);
+    while (n > 0)
+        close(taken[--n]);
+    return out;
 }
 
 /* A listener for TLS or SASL hangs up on a client that speaks without. */
