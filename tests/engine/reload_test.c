@@ -61,6 +61,21 @@ static void step_to_a_wait(struct bench *bench)
         continue;
 }
 
+static void step_to_the_first_save(struct bench *bench)
+{
+    while (vault_of("vault a")->n == 0)
+        step(bench);
+}
+
+/* As soon as it is the time. */
+static enum mt_status reload(struct bench *bench, const struct mt_query_settings *settings)
+{
+    enum mt_status status;
+    while ((status = mt_query_reload(bench->query, settings, &bench->err)) == MT_RETRY)
+        step(bench);
+    return status;
+}
+
 static void run_to_the_end(struct bench *bench)
 {
     if (bench_run(bench) != MT_OK)
@@ -75,13 +90,9 @@ static void test_between_batches_another_text_takes_over_and_the_source_stays(vo
     struct numbers *source;
     saves_init(&bench, &first, saves_a, 30);
     assert_int_equal(saves_open(&bench, &first), MT_OK);
-    while (vault_of("vault a")->n == 0)
-        step(&bench);
+    step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
-    enum mt_status status;
-    while ((status = mt_query_reload(bench.query, &settings, &bench.err)) == MT_RETRY)
-        step(&bench);
-    assert_int_equal(status, MT_OK);
+    assert_int_equal(reload(&bench, &settings), MT_OK);
     int runs = first.runs, asked = bench.source->asked;
     run_to_the_end(&bench);
     assert_int_equal(first.runs, runs);
@@ -106,8 +117,7 @@ static void test_between_plan_and_commit_no_text_takes_over(void **state)
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     step_to_a_wait(&bench); /* planned, being read */
     assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RETRY);
-    while (mt_query_reload(bench.query, &settings, &bench.err) == MT_RETRY)
-        step(&bench);
+    assert_int_equal(reload(&bench, &settings), MT_OK);
     run_to_the_end(&bench);
     expect_stored("vault a", 1, 10);
     expect_stored("vault b", 0, 0);
@@ -182,15 +192,11 @@ static void test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on
     struct numbers *source;
     saves_init(&bench, &first, saves_a, 30);
     assert_int_equal(saves_open(&bench, &first), MT_OK);
-    while (vault_of("vault a")->n == 0)
-        step(&bench);
+    step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     settings.shape = "{\"sources\":[{\"name\":\"numbers\",\"format\":\"letters\"}],\"sink\":{"
                      "\"identity\":\"foreachBatch\"}}";
-    enum mt_status status;
-    while ((status = mt_query_reload(bench.query, &settings, &bench.err)) == MT_RETRY)
-        step(&bench);
-    assert_int_equal(status, MT_REJECT);
+    assert_int_equal(reload(&bench, &settings), MT_REJECT);
     assert_non_null(strstr(bench.err.text, "it was numbers and is now letters"));
     assert_non_null(strstr(bench.err.text, "use a new checkpoint"));
     run_to_the_end(&bench);
@@ -208,20 +214,14 @@ static void test_a_topic_that_goes_is_refused_where_data_may_not_be_lost(void **
     saves_init(&bench, &first, saves_a, 20);
     bench.settings.shape = SHAPE("t, u", "", "foreachBatch");
     assert_int_equal(saves_open(&bench, &first), MT_OK);
-    while (vault_of("vault a")->n == 0)
-        step(&bench);
+    step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     settings.shape = SHAPE("u ,v", "", "foreachBatch");
-    enum mt_status status;
-    while ((status = mt_query_reload(bench.query, &settings, &bench.err)) == MT_RETRY)
-        step(&bench);
-    assert_int_equal(status, MT_REJECT);
+    assert_int_equal(reload(&bench, &settings), MT_REJECT);
     assert_non_null(strstr(bench.err.text, "topic t is not subscribed to any more"));
     settings = second_text(&bench, &second, &source);
     settings.shape = SHAPE("u\",\"failondataloss\":\"false", "", "foreachBatch");
-    while ((status = mt_query_reload(bench.query, &settings, &bench.err)) == MT_RETRY)
-        step(&bench);
-    assert_int_equal(status, MT_OK);
+    assert_int_equal(reload(&bench, &settings), MT_OK);
     bench.source = source;
     run_to_the_end(&bench);
     saves_deinit(&bench);
@@ -236,12 +236,10 @@ static void test_a_source_with_other_options_is_another_source(void **state)
     saves_init(&bench, &first, saves_a, 30);
     bench.settings.shape = SHAPE("t", "", "foreachBatch");
     assert_int_equal(saves_open(&bench, &first), MT_OK);
-    while (vault_of("vault a")->n == 0)
-        step(&bench);
+    step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     settings.shape = SHAPE("t,u", "", "foreachBatch");
-    while (mt_query_reload(bench.query, &settings, &bench.err) == MT_RETRY)
-        step(&bench);
+    assert_int_equal(reload(&bench, &settings), MT_OK);
     bench.source = source;
     run_to_the_end(&bench);
     assert_int_equal(source->asked, 2);
