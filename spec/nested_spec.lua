@@ -4,16 +4,7 @@ local mt = require "moontide"
 local support = require "spec.support"
 local value = require "moontide.value"
 
--- What map stores for v in a column of the type, read back.
-local function stored(type_, v)
-  local stream = mt.memoryStream "x INT"
-  local rows = support.run(stream:map("v " .. type_, function() return { v = v } end), { { x = 1 } })
-  return rows[1].v
-end
-
-local function refused(type_, v)
-  return support.error_of(stored, type_, v)
-end
+local stored, refused = support.stored, support.refused
 
 describe("an ARRAY", function()
   it("is written from a list and read as one", function()

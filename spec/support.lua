@@ -188,6 +188,17 @@ local function with_globals(fn)
 end
 M.with_globals = with_globals
 
+--- What map stores for v in a column of the type, read back.
+function M.stored(type_, v)
+  local one = memory.stream "x INT"
+  return M.run(one:map("v " .. type_, function() return { v = v } end), { { x = 1 } })[1].v
+end
+
+--- The error of storing it.
+function M.refused(type_, v)
+  return M.error_of(M.stored, type_, v)
+end
+
 --- job.load, without what a job's state replaces.
 function M.load_query(file, which, how)
   return with_globals(function() return job.load(file, which, how) end)

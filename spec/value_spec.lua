@@ -199,16 +199,7 @@ end)
 
 -- ---- the table of values: each type read from a column and written by map
 
--- What map stores for v in a column of the type, read back.
-local function stored(type_, v)
-  local stream = mt.memoryStream "x INT"
-  local rows = support.run(stream:map("v " .. type_, function() return { v = v } end), { { x = 1 } })
-  return rows[1].v
-end
-
-local function refused(type_, v)
-  return support.error_of(stored, type_, v)
-end
+local stored, refused = support.stored, support.refused
 
 describe("a value written and read as", function()
   it("STRING is a string, checked as UTF-8", function()
