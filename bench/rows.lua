@@ -4,11 +4,11 @@
 -- Writes a line of JSON for each.
 --   build/release/moontide lua bench/rows.lua
 local core = require "moontide._core"
-local loops = require "moontide.loops"
-local memory = require "moontide.memory"
+local loops = require "moontide.rows.loops"
+local memory = require "moontide.declare.memory"
 local mt = require "moontide"
 local schemas = require "moontide.schema"
-local value = require "moontide.value"
+local value = require "moontide.values"
 local C = core.C
 local floor = math.floor
 

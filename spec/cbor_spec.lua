@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
-local cbor = require "moontide.cbor"
+local cbor = require "moontide.values.cbor"
 local core = require "moontide._core"
 local mt = require "moontide"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local function bytes_of(v)
   return core.string(cbor.encode(v))

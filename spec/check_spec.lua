@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-local check = require "moontide.check"
+local check = require "moontide.cli.check"
 local paths = require "moontide.paths"
 local support = require "spec.support"
 

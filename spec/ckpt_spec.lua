@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local cjson = require "cjson"
-local ckpt = require "moontide.ckpt"
+local ckpt = require "moontide.cli.ckpt"
 
 --- What the core says of a checkpoint; `changes` over a committed batch 41.
 local function show(changes)

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-local escape = require "moontide.escape"
+local escape = require "moontide.rows.escape"
 local mt = require "moontide"
 
 local function keeps(fn, structs) return escape.keeps(fn, structs or {}) end

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local mt = require "moontide"
 local support = require "spec.support"
-local jitwatch = require "moontide.jitwatch"
+local jitwatch = require "moontide.rows.jitwatch"
 local util = require "jit.util"
 
 local function rows(n)

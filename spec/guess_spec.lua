@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-local guess = require "moontide.guess"
+local guess = require "moontide.cli.guess"
 
 local function ddl_of(...)
   local all

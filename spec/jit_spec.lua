@@ -1,14 +1,14 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- The JIT's own events say whether a row function runs as machine code; no clock is asked.
-local bytecode = require "moontide.bytecode"
+local bytecode = require "moontide.rows.bytecode"
 local core = require "moontide._core"
 local log = require "moontide.log"
-local loops = require "moontide.loops"
+local loops = require "moontide.rows.loops"
 local mt = require "moontide"
 local schemas = require "moontide.schema"
 local support = require "spec.support"
 local util = require "jit.util"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local function rows(n)
   local list = {}
@@ -150,8 +150,8 @@ describe("a row function", function()
     local seen, found = {}, {}
     local function is_value(fn)
       local source = debug.getinfo(fn, "S").source
-      for _, part in ipairs { "exact", "decimal", "times", "nested" } do
-        if source:find("moontide/" .. part, 1, true) then return true end
+      for _, part in ipairs { "exact", "decimal", "times", "nested_view" } do
+        if source:find("moontide/values/" .. part, 1, true) then return true end
       end
     end
     local function look(name, fn)

@@ -114,7 +114,7 @@ return { s.writeStream:format "noop":queryName "first", s.writeStream:format "co
   end
 
   it("that does not exist is named", function()
-    local job = require "moontide.job"
+    local job = require "moontide.declare.job"
     support.with_globals(function()
       assert.matches("/nowhere/job.lua: No such file", support.error_of(job.load, "/nowhere/job.lua", 1, {}))
     end)
@@ -222,7 +222,7 @@ describe("after loading", function()
       ["afterwards.lua"] = "return 1",
     }
     support.with_globals(function()
-      support.free((require("moontide.job").load(folder .. "/job.lua", 1, {})))
+      support.free((require("moontide.declare.job").load(folder .. "/job.lua", 1, {})))
       assert.matches('require "afterwards": the job is loaded already', support.error_of(_G.late))
     end)
     _G.late = nil
@@ -236,7 +236,7 @@ mt.conf("known", 1)
 late = function(name) return mt.conf(name, 2) end
 return s.writeStream:format "noop"]] }
     support.with_globals(function()
-      support.free((require("moontide.job").load(folder .. "/job.lua", 1, { set = { known = "7" } })))
+      support.free((require("moontide.declare.job").load(folder .. "/job.lua", 1, { set = { known = "7" } })))
       assert.equal("7", tostring(_G.late "known"))
       assert.matches('mt.conf "new" is first read while rows run', support.error_of(_G.late, "new"))
     end)

@@ -2,7 +2,7 @@
 local cjson = require "cjson"
 local mt = require "moontide"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local encode, decode = mt.json.encode, mt.json.decode
 

@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
-local keys = require "moontide.keys"
+local keys = require "moontide.rows.keys"
 
 local names = { user = true, cents = true, date = true }
 

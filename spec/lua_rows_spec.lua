@@ -3,7 +3,7 @@
 local mt = require "moontide"
 local paths = require "moontide.paths"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local page = assert(paths.read "docs/lua-rows.md")
 

@@ -2,7 +2,7 @@
 -- Values of ARRAY, STRUCT and MAP, written by a function or addData and read back from the column.
 local mt = require "moontide"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local stored, refused = support.stored, support.refused
 

@@ -133,7 +133,7 @@ describe("a row", function()
 
   it("stays itself for pairs, next and ipairs of a job, which would see nothing", function()
     support.with_globals(function()
-      require("moontide.job").install()
+      require("moontide.declare.job").install()
       for name, walk in pairs { pairs = pairs, next = next, ipairs = ipairs } do
         assert.matches(name .. " does not see into a row; use mt.fields%(row%)",
           error_with({}, function(row) return walk(row) end))
@@ -192,7 +192,7 @@ end)
 
 describe("nested values of a row", function()
   local core = require "moontide._core"
-  local loops = require "moontide.loops"
+  local loops = require "moontide.rows.loops"
   local schemas = require "moontide.schema"
   local C = core.C
 
@@ -234,7 +234,7 @@ describe("nested values of a row", function()
       C.mt_column_finish(columns + i, arrays + i)
       C.mt_column_deinit(columns + i)
     end
-    local one = require("moontide.ops").batch()
+    local one = require("moontide.batch.ops").batch()
     one.schema = schema.c
     C.mt_array_struct(arrays, 4, 2, one.array)
     return one
@@ -373,13 +373,13 @@ end)
 
 describe("columns that mt.with leaves alone", function()
   local core = require "moontide._core"
-  local ops = require "moontide.ops"
+  local ops = require "moontide.batch.ops"
   local schemas = require "moontide.schema"
   local FLAT = "n INT, s STRING, t STRING, x DOUBLE"
   local schema = assert(schemas.parse(FLAT))
 
   -- What is read in C is built.
-  local function moves() return require("moontide.loops").small_batch <= 500 end
+  local function moves() return require("moontide.rows.loops").small_batch <= 500 end
 
   -- Runs map over n rows; the result's rows and whether s, t, x and n are the row's own columns.
   local function map(out_ddl, n, fn)

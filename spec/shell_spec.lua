@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local program = require "spec.program"
-local shell = require "moontide.shell"
+local shell = require "moontide.live.shell"
 
 describe("the shell", function()
   local out, err, session

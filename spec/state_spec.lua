@@ -1,9 +1,9 @@
 -- SPDX-License-Identifier: Apache-2.0
 local core = require "moontide._core"
 local mt = require "moontide"
-local states = require "moontide.state"
+local states = require "moontide.batch.state"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 -- A store of bytes in a Lua table, as the core's is one in a file.
 local function store()

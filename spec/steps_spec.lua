@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 local mt = require "moontide"
-local run = require "moontide.run"
+local run = require "moontide.batch.run"
 local support = require "spec.support"
 
 local function numbers(n)

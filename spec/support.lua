@@ -1,17 +1,17 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- What specs share: batches from Lua tables, a frame run over them, job files from text.
-local batchframe = require "moontide.batchframe"
-local blame = require "moontide.blame"
+local batchframe = require "moontide.batch.frame"
+local blame = require "moontide.rows.blame"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
-local job = require "moontide.job"
-local loops = require "moontide.loops"
-local memory = require "moontide.memory"
-local ops = require "moontide.ops"
-local run = require "moontide.run"
+local job = require "moontide.declare.job"
+local loops = require "moontide.rows.loops"
+local memory = require "moontide.declare.memory"
+local ops = require "moontide.batch.ops"
+local run = require "moontide.batch.run"
 local schemas = require "moontide.schema"
-local tree = require "moontide.tree"
-local value = require "moontide.value"
+local tree = require "moontide.declare.tree"
+local value = require "moontide.values"
 local C = core.C
 
 local M = {}

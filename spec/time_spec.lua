@@ -2,7 +2,7 @@
 -- Times as text, and the session's time zone.
 local mt = require "moontide"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local TS = mt.timestamp "2026-05-01T09:07:05.012345Z"
 

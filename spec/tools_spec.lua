@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
-local batchframe = require "moontide.batchframe"
-local dataframe = require "moontide.dataframe"
+local batchframe = require "moontide.batch.frame"
+local dataframe = require "moontide.declare.dataframe"
 local mt = require "moontide"
 local program = require "spec.program"
-local state = require "moontide.state"
-local writer = require "moontide.writer"
+local state = require "moontide.batch.state"
+local writer = require "moontide.declare.writer"
 
 local folder
 

@@ -1,10 +1,10 @@
 -- SPDX-License-Identifier: Apache-2.0
 -- Frames with several sources, and frames that branch from one.
-local check = require "moontide.check"
+local check = require "moontide.cli.check"
 local mt = require "moontide"
-local run = require "moontide.run"
+local run = require "moontide.batch.run"
 local support = require "spec.support"
-local tree = require "moontide.tree"
+local tree = require "moontide.declare.tree"
 
 local function fault_of(fn) return (support.error_of(fn):gsub("^[^\n]-:%d+: ", "")) end
 

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: Apache-2.0
 local mt = require "moontide"
 local support = require "spec.support"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 describe("the text of a value", function()
   it("is exact for numbers above 1e14", function()

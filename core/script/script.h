@@ -7,6 +7,6 @@
 
 #include "base/base.h"
 
-/* Runs lua/moontide/cli.lua with the process's arguments; returns the exit code. */
+/* Runs lua/moontide/cli/init.lua with the process's arguments; returns the exit code. */
 int mt_script_main(int argc, char **argv);
 #endif

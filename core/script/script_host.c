@@ -189,7 +189,7 @@ int mt_lua_sources(lua_State *L)
 {
     glob_t found;
     lua_newtable(L);
-    if (glob(MT_LUA_DIR "/moontide/*.lua", 0, NULL, &found) != 0)
+    if (glob(MT_LUA_DIR "/moontide/{*,*/*}.lua", GLOB_BRACE, NULL, &found) != 0)
         return 1;
     for (size_t i = 0; i < found.gl_pathc; i++)
         if (push_text(L, found.gl_pathv[i]))

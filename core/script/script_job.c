@@ -121,7 +121,7 @@ static int load(lua_State *L)
     struct loading *loading = lua_touserdata(L, 1);
     struct mt_script_job *job = loading->job;
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "moontide.job");
+    lua_pushliteral(L, "moontide.declare.job");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, "load");
     lua_pushstring(L, job->file);
@@ -241,7 +241,7 @@ static bool look_at_all(struct mt_script_job *job, bool folders, int64_t since_m
 static int edited(lua_State *L)
 {
     lua_getglobal(L, "require");
-    lua_pushliteral(L, "moontide.job");
+    lua_pushliteral(L, "moontide.declare.job");
     lua_call(L, 1, 1);
     lua_getfield(L, -1, "edited");
     lua_call(L, 0, 1);

@@ -6,7 +6,7 @@
 local fault = require "moontide.fault"
 local paths = require "moontide.paths"
 local suggest = require "moontide.suggest"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local M = {}
 

@@ -1,19 +1,19 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- Moontide: Spark Structured Streaming's job, in Lua. `local mt = require "moontide"`.
 local config = require "moontide.config"
-local dataframe = require "moontide.dataframe"
-local escape = require "moontide.escape"
+local dataframe = require "moontide.declare.dataframe"
+local escape = require "moontide.rows.escape"
 local fault = require "moontide.fault"
-local json = require "moontide.json"
-local json_parse = require "moontide.json_parse"
+local json = require "moontide.values.json"
+local json_parse = require "moontide.values.json_parse"
 local log = require "moontide.log"
-local memory = require "moontide.memory"
+local memory = require "moontide.declare.memory"
 local now = require "moontide.now"
 local object = require "moontide.object"
-local reader = require "moontide.reader"
-local rows = require "moontide.rows"
+local reader = require "moontide.declare.reader"
+local rows = require "moontide.rows.row"
 local suggest = require "moontide.suggest"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 -- A table of functions in which an unknown name is an error.
 local function known(what, functions)

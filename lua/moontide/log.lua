@@ -5,7 +5,7 @@
 -- million lines, so after 100 lines of one batch they are only counted.
 local config = require "moontide.config"
 local core = require "moontide._core"
-local value = require "moontide.value"
+local value = require "moontide.values"
 local C = core.C
 
 local M = {}

@@ -6,9 +6,9 @@
 local config = require "moontide.config"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
-local json = require "moontide.json"
+local json = require "moontide.values.json"
 local suggest = require "moontide.suggest"
-local value = require "moontide.value"
+local value = require "moontide.values"
 
 local M = {}
 

@@ -71,10 +71,12 @@ def code(*kinds):
 
 
 @pytest.mark.parametrize("room, head, name", [("core/script", "`core/script`", r"script_(\w+)\.c"),
-                                              ("lua/moontide", "`lua/moontide`", r"(\w+)\.lua")])
+                                              ("lua/moontide", "`lua/moontide`", r"([\w/]+)\.lua")])
 def test_the_architecture_page_says_what_each_file_of_a_room_is_for(room, head, name):
-    named = [word for cells in table(page("docs/architecture.md"), head, "") for word in re.findall(r"`(\w+)`", cells[0])]
-    there = [found[1] for path in (ROOT / room).iterdir() if (found := re.fullmatch(name, path.name))]
+    rows = table(page("docs/architecture.md"), head, "")
+    named = [word for cells in rows for word in re.findall(r"`([\w/]+)`", cells[0])]
+    paths = [str(path.relative_to(ROOT / room)) for path in (ROOT / room).rglob("*")]
+    there = [found[1] for path in paths if (found := re.fullmatch(name, path))]
     assert sorted(named) == sorted(there)
 
 

@@ -66,8 +66,8 @@ static void own_modules_come_before_the_path(void **state)
     expect_ok("package.path = package.path .. ';/nowhere/?.lua'"
               "local ok, why = pcall(require, 'moontide.none_of_ours'); assert(not ok)"
               "assert(why:find '/lua/moontide/none_of_ours.lua' < why:find '/nowhere/')"
-              "assert(debug.getinfo(require 'moontide.ckpt'.show, 'S').source == "
-              "  '@<moontide>/moontide/ckpt.lua')");
+              "assert(debug.getinfo(require 'moontide.cli.ckpt'.show, 'S').source == "
+              "  '@<moontide>/moontide/cli/ckpt.lua')");
 }
 
 static void many_loops_stay_compiled(void **state)
@@ -119,8 +119,8 @@ static void error_without_a_place_gets_a_traceback(void **state)
     run("local function inner() error('lost', 0) end\nreturn 1 + inner()");
     contains("lost\nstack traceback");
     contains("job.lua:2:");
-    run("return 1 + require 'moontide.ckpt'.show(nil)");
-    contains("<moontide>/moontide/ckpt.lua:");
+    run("return 1 + require 'moontide.cli.ckpt'.show(nil)");
+    contains("<moontide>/moontide/cli/ckpt.lua:");
     contains("stack traceback");
 }
 
