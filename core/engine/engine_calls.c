@@ -192,6 +192,19 @@ enum mt_status calls_read(struct mt_calls *calls, struct mt_error *err)
 
 /* ---- of a commit */
 
+/* What became of the rows that were given and are not stored. */
+static void add_unstored(json_t *line, const struct mt_sink_record *record)
+{
+    const struct {
+        const char *name;
+        int64_t rows;
+    } of[] = {
+        {"merged", record->merged}, {"ignored", record->ignored}, {"rejected", record->rejected}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (of[i].rows > 0)
+            json_object_set_new(line, of[i].name, json_integer(of[i].rows));
+}
+
 json_t *calls_account(const struct mt_calls *calls)
 {
     json_t *list = json_array();
@@ -202,11 +215,12 @@ json_t *calls_account(const struct mt_calls *calls)
             continue;
         /* what a sink held and nobody made again was given by an earlier attempt */
         json_t *given = call->done ? json_integer(call->rows) : json_null();
-        int failed = json_array_append_new(
-            list, json_pack("{s:s, s:o, s:I, s:s, s:b}", "sink", call->identity, "given", given,
-                            "stored", (json_int_t)call->stored.rows, "fingerprint",
-                            hex(call->stored.fingerprint, print), "replayed",
-                            call->replayed || !call->done));
+        json_t *line = json_pack("{s:s, s:o, s:I, s:s, s:b}", "sink", call->identity, "given",
+                                 given, "stored", (json_int_t)call->stored.rows, "fingerprint",
+                                 hex(call->stored.fingerprint, print), "replayed",
+                                 call->replayed || !call->done);
+        add_unstored(line, &call->stored);
+        int failed = json_array_append_new(list, line);
         assert(!failed);
     }
     return list;

@@ -17,6 +17,8 @@ static struct mt_sink_batch describe_batch(struct mt_query *query, const struct 
         .bundle = query->plan.bundle,
         .offsets = batch_offsets(query),
         .version = MT_VERSION,
+        .attempt = query->plan.attempt,
+        .planned_us = query->plan.time_us,
         .rows = call->rows,
         .fingerprint = call->fingerprint,
     };
@@ -47,11 +49,16 @@ static bool is_accepted(const struct mt_query *query)
     return query->calls.mode == CALLS_ACCEPT || query->accept_replay == query->plan.id;
 }
 
-/* given = stored, by the destination's own figure. */
+static int64_t accounted(const struct mt_sink_record *stored)
+{
+    return stored->rows + stored->merged + stored->ignored + stored->rejected;
+}
+
+/* given = stored + merged + ignored + rejected, by the destination's own figures. */
 static enum mt_status check_stored(const struct mt_query *query, const struct mt_sink *sink,
                                    const struct call *call, struct mt_error *err)
 {
-    if (call->stored.rows == call->rows)
+    if (accounted(&call->stored) == call->rows)
         return MT_OK;
     mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
             "sink %s was given %lld rows and says it stored %lld: this is a fault in Moontide or "
@@ -69,7 +76,7 @@ static enum mt_status check_stored(const struct mt_query *query, const struct mt
 static enum mt_status check_same(const struct mt_query *query, const struct mt_sink *sink,
                                  const struct call *call, struct mt_error *err)
 {
-    if (call->stored.rows == call->rows && call->stored.fingerprint == call->fingerprint)
+    if (accounted(&call->stored) == call->rows && call->stored.fingerprint == call->fingerprint)
         return MT_OK;
     mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
             "sink %s holds %lld rows of this batch and the script now makes %lld%s; what is stored "

@@ -199,13 +199,17 @@ static enum mt_status check_schema(const struct mt_sink *sink, struct mt_error *
 /* A marker outlives its table's address: the table may be moved with its marker in it. */
 static void set_identity(struct mt_sink *sink, const struct mt_sink_settings *settings)
 {
-    const char *place = sink->path ? sink->path : sink->query_name;
-    int64_t ordinal = settings->ordinal > 1 ? settings->ordinal : 1;
     if (settings->name) {
         sink->identity = mt_strdup(settings->name);
         sink->marker_identity = mt_strdup(settings->name);
         return;
     }
+    char *place = NULL, *inside = NULL;
+    if (sink->type->names)
+        sink->type->names(sink, &place, &inside);
+    else if (sink->path || sink->query_name)
+        place = mt_strdup(sink->path ? sink->path : sink->query_name);
+    int64_t ordinal = settings->ordinal > 1 ? settings->ordinal : 1;
     struct mt_buf identity = {0};
     mt_buf_adds(&identity, sink->type->name);
     if (place)
@@ -213,7 +217,9 @@ static void set_identity(struct mt_sink *sink, const struct mt_sink_settings *se
     if (ordinal > 1)
         mt_buf_addf(&identity, " #%lld", (long long)ordinal);
     sink->identity = identity.data;
-    sink->marker_identity = mt_format("%s#%lld", sink->type->name, (long long)ordinal);
+    sink->marker_identity = mt_format("%s%s%s#%lld", sink->type->name, inside ? " " : "",
+                                      inside ? inside : "", (long long)ordinal);
+    free(place), free(inside);
 }
 
 static enum mt_status set_up(struct mt_sink *sink, const struct mt_sink_settings *settings,

@@ -31,6 +31,8 @@ struct mt_sink_batch {
     const char *bundle;   /* hash of the script */
     const char *offsets;  /* JSON: [{"source":…,"start":…,"end":…}] */
     const char *version;  /* of Moontide */
+    int64_t attempt;      /* 1: nobody was given this batch before */
+    int64_t planned_us;   /* when it was planned, since 1970 */
     int64_t rows;         /* that `write` will be given */
     uint64_t fingerprint; /* of those rows */
 };
@@ -40,7 +42,10 @@ struct mt_sink_record {
     int64_t batch_id;
     char digest[65];
     char bundle[65];
-    int64_t rows;
+    int64_t rows;     /* stored, by the destination's own count */
+    int64_t merged;   /* not stored: a later row of this batch has the same key */
+    int64_t ignored;  /* not stored: the destination has the key, and that was to be let be */
+    int64_t rejected; /* not stored: it can never be */
     uint64_t fingerprint;
     int64_t bytes; /* 0 when unknown */
 };
@@ -61,6 +66,10 @@ struct mt_sink_type {
     bool needs_checkpoint;           /* a temporary checkpoint is not enough */
     bool partitions;                 /* partitionBy is meaningful, and the number of files */
 
+    /* What of its settings names the destination: *place as people see it, with the server it is
+     * on; *inside as the destination's own record has it, without. Allocated. NULL: the path, which
+     * the record leaves out. Called before open. */
+    void (*names)(const struct mt_sink *, char **place, char **inside);
     /* Settings and sink->schema are in. Touches nothing outside. REJECT, with the
      * column's name, for a schema it cannot store. */
     enum mt_status (*open)(struct mt_sink *, struct mt_error *);

@@ -3,7 +3,7 @@
 --- they need of it. All calls are leaf calls; none of them runs Lua.
 local ffi = require "ffi"
 
-local ABI = 3
+local ABI = 4
 
 ffi.cdef(require "moontide._cdef")
 
