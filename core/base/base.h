@@ -112,6 +112,12 @@ struct mt_option {
     const char *help;   /* one line, for the reference */
 };
 
+/* An option that people will try and that is not taken. */
+struct mt_refusal {
+    const char *name;
+    const char *why; /* a sentence without its point */
+};
+
 struct mt_pair {
     char *key, *value;
 };

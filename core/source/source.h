@@ -28,12 +28,6 @@ struct mt_ends {
     bool reached; /* TARGET, ALL: end is the target */
 };
 
-/* An option that Spark knows and this source does not take. */
-struct mt_refusal {
-    const char *name;
-    const char *why; /* a sentence without its point */
-};
-
 /* A source may wait in a call for an answer of its origin, about a second; for more it
  * answers RETRY and is called again. */
 struct mt_source_type {

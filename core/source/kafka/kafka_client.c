@@ -6,12 +6,9 @@
  * its Fetch on the same connection: half a second for one ListOffsets where a handle of
  * its own takes a millisecond.
  *
- * librdkafka says why it cannot connect only in callbacks: requests merely time out. So
- * the last complaint is kept and shown in the state and, every five seconds, in the log.
- * A refused login does not pass by waiting: before any broker has answered it ends the
- * start; later it is waited out, since then the settings were good once. */
-#include <errno.h>
-#include <fcntl.h>
+ * What the client complains of (core/kafka/kafka_ear.c) is shown in the state and, every
+ * five seconds, in the log. A refused login does not pass by waiting: before any broker has
+ * answered it ends the start; later it is waited out, since then the settings were good once. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,48 +16,12 @@
 
 #include "source/kafka/kafka_int.h"
 
-/* Keeps a complaint, without librdkafka's "[thrd:name]: " in front. Any thread. */
-static void keep(struct kafka *k, const char *text)
-{
-    const char *rest = text[0] == '[' ? strstr(text, "]: ") : NULL;
-    pthread_mutex_lock(&k->lock);
-    snprintf(k->complaint, sizeof k->complaint, "%s", rest ? rest + 3 : text);
-    k->no_handles |= strstr(text, strerror(EMFILE)) || strstr(text, strerror(ENFILE));
-    pthread_mutex_unlock(&k->lock);
-}
-
-static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque)
-{
-    struct kafka *k = opaque;
-    (void)rk;
-    if (code == RD_KAFKA_RESP_ERR__AUTHENTICATION)
-        k->refused = true;
-    if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
-        k->down = true; /* says nothing of why: the complaint before it does */
-    else
-        keep(k, reason);
-}
-
-/* From librdkafka's threads. */
-static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text)
-{
-    struct kafka *k = rd_kafka_opaque(rk);
-    static const enum mt_level levels[] = {MT_ERROR, MT_ERROR, MT_ERROR, MT_ERROR,
-                                           MT_WARN,  MT_INFO,  MT_INFO,  MT_DEBUG};
-    if (strcmp(facility, "FAIL") == 0 || strcmp(facility, "ERROR") == 0)
-        keep(k, text); /* repeated as long as the trouble lasts: kafka_wait tells it */
-    else
-        mt_log(levels[level & 7], "kafka: %s: %s", facility, text);
-}
-
 static enum mt_status open_handle(struct kafka *k, rd_kafka_conf_t *conf, int which,
                                   rd_kafka_t **out, struct mt_error *err)
 {
     char why[512];
     static const uint64_t one = 1;
-    rd_kafka_conf_set_opaque(conf, k);
-    rd_kafka_conf_set_error_cb(conf, on_error);
-    rd_kafka_conf_set_log_cb(conf, on_log);
+    mt_kafka_ear_attach(&k->ear, conf);
     *out = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
     if (!*out) {
         rd_kafka_conf_destroy(conf);
@@ -120,46 +81,7 @@ enum mt_status kafka_listen(struct kafka *k, struct mt_error *err)
         rd_kafka_poll(k->meta, 0);
     if (k->data)
         rd_kafka_poll(k->data, 0);
-    pthread_mutex_lock(&k->lock);
-    enum mt_status status = MT_OK;
-    if (k->no_handles)
-        status = mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
-                         "kafka: no file handle is left for connections to brokers: %s; raise "
-                         "the limit (ulimit -n)",
-                         k->complaint[0] ? k->complaint : strerror(EMFILE));
-    else if (k->refused && !k->answered)
-        status = mt_fail(err, MT_FATAL, MT_CLASS_SOURCE,
-                         "kafka: a broker of %s refuses the login: %s; look at "
-                         "kafka.security.protocol and kafka.sasl.*",
-                         k->brokers, k->complaint);
-    pthread_mutex_unlock(&k->lock);
-    return status;
-}
-
-/* Without handles for a pipe and a socket the client says nothing at all: requests time out. */
-static bool handles_are_out(const struct kafka *k)
-{
-    int taken[3], n = 0;
-    while (n < 3 && (taken[n] = fcntl(k->base.wake_fd, F_DUPFD_CLOEXEC, 0)) >= 0)
-        n++;
-    bool out = n < 3 && (errno == EMFILE || errno == ENFILE);
-    while (n > 0)
-        close(taken[--n]);
-    return out;
-}
-
-/* A listener for TLS or SASL hangs up on a client that speaks without. */
-static char *hint(const struct kafka *k)
-{
-    char protocol[30] = "";
-    size_t size = sizeof protocol;
-    if (k->answered || !strstr(k->complaint, "Disconnected"))
-        return mt_strdup("");
-    rd_kafka_conf_get(k->conf, "security.protocol", protocol, &size);
-    return mt_format(
-        "; kafka.security.protocol is %s: is that what the listener speaks, or does it "
-        "want SSL, SASL_PLAINTEXT or SASL_SSL?",
-        protocol);
+    return mt_kafka_ear_check(&k->ear, k->answered, k->brokers, MT_CLASS_SOURCE, err);
 }
 
 enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...)
@@ -169,12 +91,7 @@ enum mt_status kafka_wait(struct kafka *k, int64_t now_ms, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(what, sizeof what, fmt, args);
     va_end(args);
-    pthread_mutex_lock(&k->lock);
-    k->no_handles |= handles_are_out(k); /* kafka_listen tells it */
-    char *more = hint(k);
-    char *text = mt_format("%s%s%s%s", what, k->complaint[0] ? ": " : "", k->complaint, more);
-    pthread_mutex_unlock(&k->lock);
-    free(more);
+    char *text = mt_kafka_ear_words(&k->ear, k->conf, k->answered, what);
     snprintf(k->base.state, sizeof k->base.state, "%s", text);
     if (now_ms - k->said_ms >=
         KAFKA_REFRESH_MS) { /* also when what was fetched before still flows */
@@ -193,9 +110,7 @@ void kafka_go_on(struct kafka *k)
         mt_log(MT_INFO, "kafka: going on");
     k->waiting = false;
     k->base.state[0] = '\0';
-    pthread_mutex_lock(&k->lock);
-    k->complaint[0] = '\0';
-    pthread_mutex_unlock(&k->lock);
+    mt_kafka_ear_forget(&k->ear);
 }
 
 void kafka_close_clients(struct kafka *k)

@@ -17,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kafka/kafka_newer.h"
 #include "source/kafka/kafka_int.h"
-#include "source/kafka/kafka_newer.h"
 
 /* ---- start and stop */
 
@@ -313,7 +313,8 @@ enum mt_status kafka_fill_run(struct kafka *k, int64_t now_ms, struct mt_error *
         if (moved) {
             k->fill.moved_ms = now_ms;
             k->starved = false;
-            if (!k->down) /* else it was fetched before: only an answer says that they are back */
+            if (!k->ear
+                     .down) /* else it was fetched before: only an answer says that they are back */
                 kafka_go_on(k);
         }
         if (status == MT_OK && !p->cut && !is_done(k, p))

@@ -3,8 +3,8 @@
  * kafka_int.h - what the files of the Kafka source share.
  *
  *   kafka_source.c   the type: options, resolve_start, available, read
- *   kafka_options.c  options that need more than a table; kafka.* for librdkafka
- *   kafka_client.c   the two handles, what they complain of, waiting for brokers
+ *   kafka_options.c  options that need more than a table
+ *   kafka_client.c   the two handles, waiting for brokers
  *   kafka_topics.c   questions to the brokers: partitions, topic ids, offsets
  *   kafka_range.c    which range to receive: start, loss policy, limits
  *   kafka_split.c    maxOffsetsPerTrigger over partitions (pure)
@@ -15,9 +15,7 @@
 #ifndef MT_KAFKA_INT_H
 #define MT_KAFKA_INT_H
 
-#include <librdkafka/rdkafka.h>
-#include <pthread.h>
-
+#include "kafka/kafka.h"
 #include "source/source_int.h"
 
 enum {
@@ -108,12 +106,8 @@ struct kafka {
     /* clients */
     rd_kafka_t *meta, *data;
     rd_kafka_queue_t *events[2]; /* their main queues */
-    pthread_mutex_t lock;        /* over complaint, which library threads write */
-    char complaint[512];
-    bool refused;    /* a login was refused */
-    bool no_handles; /* no file handle was left for a connection */
+    struct mt_kafka_ear ear;
     bool answered;   /* some broker answered once */
-    bool down;       /* all brokers are down, as far as is known */
     bool waiting;    /* the source waits, and the log said so */
     int64_t said_ms; /* when */
     bool starved;    /* it waits for records, not for answers */

@@ -16,8 +16,8 @@
 #include <time.h>
 
 #include "batch/batch.h"
+#include "kafka/kafka_newer.h"
 #include "source/kafka/kafka_mock.h"
-#include "source/kafka/kafka_newer.h"
 
 enum { FLUSH_MS = 10000, FULL_QUEUE_MS = 10 };
 

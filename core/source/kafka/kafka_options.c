@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kafka_options.c - the options of the Kafka source, and kafka.* on its way into
- * librdkafka.
- *
- * A job written for Spark sets names that the Java client knows. Three things can be
- * right for such a name: librdkafka has it too; it is called otherwise there (the map
- * below); or it cannot mean anything here, and then the reason is said. Nothing is
- * passed over in silence: a mistyped security setting would connect without security. */
+ * kafka_options.c - the options of the Kafka source, and what its clients are told of
+ * kafka.*: core/kafka/kafka_conf.c puts them in. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,133 +93,6 @@ static const struct mt_pair renamed[] = {
     {NULL, NULL},
 };
 
-static enum mt_status bad(struct mt_error *err, const char *option, const char *fmt, ...)
-    MT_PRINTF(3, 4);
-
-static enum mt_status bad(struct mt_error *err, const char *option, const char *fmt, ...)
-{
-    char text[1000];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    mt_fail(err, MT_FATAL, MT_CLASS_JOB, "kafka: %s", text);
-    snprintf(err->option, sizeof err->option, "%s", option);
-    return MT_FATAL;
-}
-
-/* ---- kafka.* */
-
-/* A value that must not be in a message. */
-static bool is_secret(const char *name)
-{
-    return strstr(name, "password") || strstr(name, "secret") || strstr(name, "jaas") ||
-           strstr(name, ".pem") || strstr(name, "token");
-}
-
-/* The nearest setting there is; borrowed from names, which the caller frees. */
-static enum mt_status unknown_setting(const char *key, struct mt_error *err)
-{
-    size_t n[2], n_names = 0;
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    rd_kafka_topic_conf_t *topic_conf = rd_kafka_topic_conf_new();
-    const char **dumps[2] = {rd_kafka_conf_dump(conf, &n[0]),
-                             rd_kafka_topic_conf_dump(topic_conf, &n[1])};
-    const char **names = mt_alloc((n[0] + n[1] + 100) * sizeof *names);
-    names[n_names++] = "bootstrap.servers";
-    names[n_names++] = "sasl.mechanism";
-    names[n_names++] = "sasl.jaas.config";
-    for (const struct mt_refusal *r = kafka_refusals; r->name; r++)
-        if (strncmp(r->name, "kafka.", 6) == 0)
-            names[n_names++] = r->name + 6;
-    for (const struct mt_pair *r = renamed; r->key; r++)
-        names[n_names++] = r->key;
-    for (int d = 0; d < 2; d++)
-        for (size_t i = 0; i < n[d]; i += 2)
-            names[n_names++] = dumps[d][i];
-    const char *near = mt_suggest(key, names);
-    char option[200];
-    snprintf(option, sizeof option, "kafka.%s", key);
-    bad(err, option, "unknown option \"kafka.%s\"%s%s%s", key,
-        near ? "; did you mean \"kafka." : ": the Kafka client has no such setting",
-        near ? near : "", near ? "\"?" : "");
-    rd_kafka_conf_dump_free(dumps[0], n[0]);
-    rd_kafka_conf_dump_free(dumps[1], n[1]);
-    rd_kafka_topic_conf_destroy(topic_conf);
-    rd_kafka_conf_destroy(conf);
-    free(names);
-    return MT_FATAL;
-}
-
-static enum mt_status set(struct kafka *k, const char *given, const char *name, const char *value,
-                          struct mt_error *err)
-{
-    char why[300], option[200];
-    rd_kafka_conf_res_t result = rd_kafka_conf_set(k->conf, name, value, why, sizeof why);
-    if (result == RD_KAFKA_CONF_OK)
-        return MT_OK;
-    if (result == RD_KAFKA_CONF_UNKNOWN)
-        return unknown_setting(given, err);
-    snprintf(option, sizeof option, "kafka.%s", given);
-    return bad(err, option, "option \"kafka.%s\": %s", given,
-               is_secret(given) ? "the Kafka client refuses the value (not shown)" : why);
-}
-
-/* Out of `…LoginModule required username="u" password="p";` */
-static char *jaas_value(const char *jaas, const char *key)
-{
-    size_t len = strlen(key);
-    for (const char *at = jaas; (at = strstr(at, key)); at += len) {
-        const char *value = at + len;
-        if ((at > jaas && at[-1] != ' ') || value[0] != '=' || value[1] != '"')
-            continue;
-        value += 2;
-        const char *end = strchr(value, '"');
-        return end ? mt_strndup(value, (size_t)(end - value)) : NULL;
-    }
-    return NULL;
-}
-
-static enum mt_status set_jaas(struct kafka *k, const char *jaas, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    char *user = jaas_value(jaas, "username"), *password = jaas_value(jaas, "password");
-    if (!strstr(jaas, "PlainLoginModule") && !strstr(jaas, "ScramLoginModule"))
-        status = bad(err, "kafka.sasl.jaas.config",
-                     "option \"kafka.sasl.jaas.config\": only PlainLoginModule and "
-                     "ScramLoginModule are understood; set kafka.sasl.mechanism and the "
-                     "kafka.sasl.* settings of librdkafka instead");
-    else if (!user || !password)
-        status = bad(err, "kafka.sasl.jaas.config",
-                     "option \"kafka.sasl.jaas.config\": username=\"…\" and password=\"…\" are "
-                     "expected in it");
-    if (status == MT_OK)
-        status = set(k, "sasl.jaas.config", "sasl.username", user, err);
-    if (status == MT_OK)
-        status = set(k, "sasl.jaas.config", "sasl.password", password, err);
-    free(user);
-    free(password);
-    return status;
-}
-
-static enum mt_status set_given(struct kafka *k, const char *key, const char *value,
-                                struct mt_error *err)
-{
-    if (strcmp(key, "group.id") == 0) {
-        k->has_group = true; /* not told here: options are read several times for one source */
-        return MT_OK;
-    }
-    if (strcmp(key, "sasl.jaas.config") == 0)
-        return set_jaas(k, value, err);
-    if (strcmp(key, "ssl.endpoint.identification.algorithm") == 0 && !*value)
-        value = "none"; /* Java's way to switch it off */
-    const char *name = key;
-    for (const struct mt_pair *r = renamed; r->key; r++)
-        if (strcmp(key, r->key) == 0)
-            name = r->value;
-    return set(k, key, name, value, err);
-}
-
 static const struct mt_pair own_settings[] = {
     {"client.id", "moontide"},
     {"enable.partition.eof", "true"},
@@ -239,69 +107,9 @@ static const struct mt_pair own_settings[] = {
     {NULL, NULL},
 };
 
-static bool is_protocol(const char *name, size_t len)
-{
-    static const char *const known[] = {"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"};
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strlen(known[i]) == len && strncasecmp(name, known[i], len) == 0)
-            return true;
-    return false;
-}
+static const char *const ignored[] = {"group.id", NULL}; /* told when the client is made */
 
-/* Whether some host's port is no port: the client would take it modulo 65536. */
-static bool has_bad_port(const char *brokers)
-{
-    for (const char *at = brokers; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
-        size_t len = strcspn(at, ",");
-        const char *colon = memrchr(at, ':', len);
-        size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
-        if (digits > 0 && colon + 1 + digits == at + len) {
-            long port = strtol(colon + 1, NULL, 10);
-            if (port < 1 || port > 65535)
-                return true;
-        }
-    }
-    return false;
-}
-
-/* With http:// in front the client would wait as for a broker that is away. */
-static enum mt_status read_brokers(struct kafka *k, struct mt_error *err)
-{
-    const char *option = "kafka.bootstrap.servers";
-    if (!k->brokers || !*k->brokers)
-        return bad(err, option, "option \"%s\" must be specified, as in localhost:9092", option);
-    for (const char *at = k->brokers, *end; (end = strstr(at, "://")); at = end + 3) {
-        const char *name = end;
-        while (name > at && name[-1] != ',' && name[-1] != ' ')
-            name--;
-        if (!is_protocol(name, (size_t)(end - name)))
-            return bad(err, option,
-                       "option \"%s\" is \"%s\": hosts and ports are expected, as in "
-                       "localhost:9092,otherhost:9092",
-                       option, k->brokers);
-    }
-    if (has_bad_port(k->brokers))
-        return bad(err, option, "option \"%s\" is \"%s\": a port is 1 to 65535", option,
-                   k->brokers);
-    return set(k, "bootstrap.servers", "bootstrap.servers", k->brokers, err);
-}
-
-static enum mt_status read_settings(struct kafka *k, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    k->conf = rd_kafka_conf_new();
-    for (const struct mt_pair *own = own_settings; status == MT_OK && own->key; own++)
-        status = set(k, own->key, own->key, own->value, err);
-    for (size_t i = 0; status == MT_OK && i < k->settings.n; i++) {
-        char *key = mt_strdup(k->settings.items[i].key); /* Spark's names are of any case */
-        for (char *c = key; *c; c++)
-            if (*c >= 'A' && *c <= 'Z')
-                *c = (char)(*c - 'A' + 'a');
-        status = set_given(k, key, k->settings.items[i].value, err);
-        free(key);
-    }
-    return status == MT_OK ? read_brokers(k, err) : status;
-}
+static const struct mt_kafka_rules rules = {own_settings, kafka_refusals, renamed, ignored};
 
 /* ---- topics */
 
@@ -331,10 +139,10 @@ static enum mt_status read_subscribe(struct kafka *k, struct mt_error *err)
         at += len + (at[len] == ',');
     }
     if (k->n_topics == 0)
-        return bad(err, "subscribe",
-                   "no topics to subscribe to as specified value for option "
-                   "'subscribe' is \"%s\"",
-                   k->subscribe);
+        return mt_kafka_bad(err, "subscribe",
+                            "no topics to subscribe to as specified value for option "
+                            "'subscribe' is \"%s\"",
+                            k->subscribe);
     return MT_OK;
 }
 
@@ -351,25 +159,26 @@ static enum mt_status assign_topic(struct kafka *k, const char *name, json_t *li
     json_t *value;
     struct kafka_topic *topic = add_topic(k, name, strlen(name));
     if (n == 0)
-        return bad(err, "assign",
-                   "option \"assign\", topic \"%s\": a list of partitions is "
-                   "expected, as in [0,1]",
-                   name);
+        return mt_kafka_bad(err, "assign",
+                            "option \"assign\", topic \"%s\": a list of partitions is "
+                            "expected, as in [0,1]",
+                            name);
     topic->assigned = mt_alloc(n * sizeof *topic->assigned);
     json_array_foreach (list, i, value) {
         json_int_t number = json_is_integer(value) ? json_integer_value(value) : -1;
         if (number < 0 || number > INT32_MAX)
-            return bad(err, "assign",
-                       "option \"assign\", topic \"%s\": a partition is a whole "
-                       "number from 0 on",
-                       name);
+            return mt_kafka_bad(err, "assign",
+                                "option \"assign\", topic \"%s\": a partition is a whole "
+                                "number from 0 on",
+                                name);
         topic->assigned[topic->n_assigned++] = (int32_t)number;
     }
     qsort(topic->assigned, n, sizeof *topic->assigned, by_number);
     for (i = 1; i < n; i++)
         if (topic->assigned[i] == topic->assigned[i - 1])
-            return bad(err, "assign", "option \"assign\", topic \"%s\": partition %d comes twice",
-                       name, topic->assigned[i]);
+            return mt_kafka_bad(err, "assign",
+                                "option \"assign\", topic \"%s\": partition %d comes twice", name,
+                                topic->assigned[i]);
     return MT_OK;
 }
 
@@ -380,13 +189,13 @@ static enum mt_status read_assign(struct kafka *k, struct mt_error *err)
     json_t *list, *json = json_loads(k->assign, JSON_REJECT_DUPLICATES, &at);
     enum mt_status status = MT_OK;
     if (!json)
-        return bad(err, "assign", "option \"assign\" is not JSON: %s at character %d", at.text,
-                   at.position);
+        return mt_kafka_bad(err, "assign", "option \"assign\" is not JSON: %s at character %d",
+                            at.text, at.position);
     if (!json_is_object(json) || json_object_size(json) == 0)
-        status = bad(err, "assign",
-                     "no topicpartitions to assign as specified value for option "
-                     "'assign' is %s; expected is {\"topic\":[0,1]}",
-                     k->assign);
+        status = mt_kafka_bad(err, "assign",
+                              "no topicpartitions to assign as specified value for option "
+                              "'assign' is %s; expected is {\"topic\":[0,1]}",
+                              k->assign);
     json_object_foreach (json, name, list)
         if (status == MT_OK)
             status = assign_topic(k, name, list, err);
@@ -397,13 +206,13 @@ static enum mt_status read_assign(struct kafka *k, struct mt_error *err)
 static enum mt_status read_topics(struct kafka *k, struct mt_error *err)
 {
     if (k->subscribe && k->assign)
-        return bad(err, "assign",
-                   "only one of the following options can be specified for Kafka "
-                   "source: subscribe, assign");
+        return mt_kafka_bad(err, "assign",
+                            "only one of the following options can be specified for Kafka "
+                            "source: subscribe, assign");
     if (!k->subscribe && !k->assign)
-        return bad(err, "subscribe",
-                   "one of the following options must be specified for Kafka "
-                   "source: subscribe, assign");
+        return mt_kafka_bad(err, "subscribe",
+                            "one of the following options must be specified for Kafka "
+                            "source: subscribe, assign");
     enum mt_status status = k->subscribe ? read_subscribe(k, err) : read_assign(k, err);
     if (status != MT_OK)
         return status;
@@ -438,19 +247,21 @@ static enum mt_status read_starting(struct kafka *k, struct mt_error *err)
 static enum mt_status check_limits(const struct kafka *k, struct mt_error *err)
 {
     if (k->max_offsets < 0)
-        return bad(err, "maxOffsetsPerTrigger",
-                   "option \"maxOffsetsPerTrigger\" is %lld; it must be above 0, or 0 for no limit",
-                   (long long)k->max_offsets);
+        return mt_kafka_bad(
+            err, "maxOffsetsPerTrigger",
+            "option \"maxOffsetsPerTrigger\" is %lld; it must be above 0, or 0 for no limit",
+            (long long)k->max_offsets);
     if (k->max_bytes < 1 || k->max_bytes > 1 << 30)
-        return bad(err, "maxBatchBytes",
-                   "option \"maxBatchBytes\" is %lld bytes; it must be between 1 and 1g",
-                   (long long)k->max_bytes);
+        return mt_kafka_bad(err, "maxBatchBytes",
+                            "option \"maxBatchBytes\" is %lld bytes; it must be between 1 and 1g",
+                            (long long)k->max_bytes);
     return MT_OK;
 }
 
 enum mt_status kafka_options_read(struct kafka *k, struct mt_error *err)
 {
-    enum mt_status status = read_settings(k, err);
+    k->has_group = mt_pairs_get(&k->settings, "group.id") != NULL;
+    enum mt_status status = mt_kafka_conf_new(&rules, k->brokers, &k->settings, &k->conf, err);
     if (status == MT_OK)
         status = read_topics(k, err);
     if (status == MT_OK)

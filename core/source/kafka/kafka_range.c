@@ -19,8 +19,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kafka/kafka_newer.h"
 #include "source/kafka/kafka_int.h"
-#include "source/kafka/kafka_newer.h"
 
 enum { WHOLE_RUN_BYTES = 1536 << 20 }; /* of MT_REACH_ALL: what 32-bit text offsets can hold */
 
@@ -342,7 +342,7 @@ static bool must_ask(const struct kafka *k, enum mt_reach reach, int64_t now_ms)
     if (k->must_check || !k->checked_ms || !all_run(k))
         return true;
     if (reach == MT_REACH_ARRIVED)
-        return now_ms - k->checked_ms >= (k->down ? KAFKA_REFRESH_MS / 5 : KAFKA_REFRESH_MS);
+        return now_ms - k->checked_ms >= (k->ear.down ? KAFKA_REFRESH_MS / 5 : KAFKA_REFRESH_MS);
     return reach == MT_REACH_LATEST || !k->has_target;
 }
 
@@ -369,7 +369,7 @@ static bool can_go_on(struct kafka *k, enum mt_reach reach, const struct mt_offs
     for (size_t i = 0; i < k->n_topics; i++)
         if (is_remade(&k->topics[i]))
             return false; /* a plan would name the new one for rows of the old one */
-    k->down = true;       /* asks again in a second, not at every batch */
+    k->ear.down = true;   /* asks again in a second, not at every batch */
     k->checked_ms = now_ms;
     return draw_range(k, from, &unheeded) == MT_OK && all_run(k);
 }

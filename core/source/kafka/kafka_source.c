@@ -22,7 +22,7 @@ static enum mt_status kafka_open(struct mt_source *base, struct mt_error *err)
                                  "offset BIGINT, timestamp TIMESTAMP, timestampType INT";
     static const char headers[] = ", headers ARRAY<STRUCT<key: STRING, value: BINARY>>";
     struct kafka *k = (struct kafka *)base;
-    pthread_mutex_init(&k->lock, NULL);
+    mt_kafka_ear_init(&k->ear);
     base->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (base->wake_fd < 0)
         return mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "kafka: no file handle is left");
@@ -304,7 +304,7 @@ static void kafka_close(struct mt_source *base)
     mt_offsets_free(&k->jumps);
     if (base->wake_fd >= 0)
         close(base->wake_fd);
-    pthread_mutex_destroy(&k->lock);
+    mt_kafka_ear_deinit(&k->ear);
 }
 
 const struct mt_source_type mt_source_kafka = {

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kafka/kafka_newer.h"
 #include "source/kafka/kafka_int.h"
-#include "source/kafka/kafka_newer.h"
 
 enum {
     MISSING_TOPIC_MS = 3000, /* metadata of a topic just made may be late */
@@ -117,7 +117,7 @@ static enum mt_status ask_partitions(struct kafka *k, int64_t now_ms, struct mt_
         status = take_topic(k, &said->topics[i], now_ms, err);
     rd_kafka_metadata_destroy(said);
     k->answered = true;
-    k->down = false;
+    k->ear.down = false;
     return status;
 }
 

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#include "source/kafka/kafka_newer.h"
+#include "kafka/kafka_newer.h"
 
 static struct kafka_newer newer;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
