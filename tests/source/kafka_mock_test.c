@@ -807,6 +807,36 @@ static void a_topic_made_anew_is_told_from_the_old_one(void **state)
     cluster_free(&c);
 }
 
+/* The new topic has come as far as the old one had: start and end are one text, and there are rows. */
+static void a_topic_made_anew_of_the_same_length_is_read_whole(void **state)
+{
+    (void)state;
+    struct cluster c = cluster_new("t", 1);
+    put_numbers(&c.client, "t", 0, 0, 20);
+    struct mt_source *source = source_of(c.brokers, "t", "failOnDataLoss", "false", NULL);
+    char *start = start_of(source);
+    take_rows(source, &start, MT_REACH_LATEST, 20);
+    remake(&c, 1000, 20);
+    struct mt_ends ends = ends_of(source, start, MT_REACH_LATEST);
+    assert_string_equal(ends.end, start);
+    assert_false(ends.nothing);
+    for (int restarted = 0; restarted < 2; restarted++) {
+        struct mt_batch batch = batch_of(source, start, ends.end, ends.facts);
+        assert_int_equal(batch.array.length, 20);
+        assert_numbers(&batch, 0, 20, 1000);
+        mt_batch_release(&batch);
+        struct mt_ends next = ends_of(source, start, MT_REACH_LATEST);
+        assert_true(next.nothing);
+        mt_ends_clear(&next);
+        mt_source_free(source);
+        source = source_of(c.brokers, "t", NULL);
+    }
+    mt_source_free(source);
+    mt_ends_clear(&ends);
+    free(start);
+    cluster_free(&c);
+}
+
 /* ---- the demo's cluster */
 
 static void the_producer_of_orders_makes_the_rows_it_was_asked_for(void **state)
@@ -870,6 +900,7 @@ int main(void)
         cmocka_unit_test(a_topic_that_vanished_is_a_loss_of_its_own),
         cmocka_unit_test(a_topic_made_anew_is_noticed_while_brokers_tell_no_offsets),
         cmocka_unit_test(a_topic_made_anew_is_told_from_the_old_one),
+        cmocka_unit_test(a_topic_made_anew_of_the_same_length_is_read_whole),
         cmocka_unit_test(the_producer_of_orders_makes_the_rows_it_was_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

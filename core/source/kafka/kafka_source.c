@@ -146,6 +146,22 @@ static int64_t heard_end(const struct kafka *k, const struct kafka_partition *p)
     return !problem && high > p->next ? high : p->next;
 }
 
+/* Of committed records: with them comes only the log's end, behind open transactions too. So it is
+ * the end that was asked for last, a few seconds ago at most. */
+static int64_t stable_end(const struct kafka *k, const struct kafka_partition *p)
+{
+    (void)k;
+    return p->latest > p->next ? p->latest : p->next;
+}
+
+static bool reads_committed(const struct kafka *k)
+{
+    char level[32];
+    size_t size = sizeof level;
+    return !rd_kafka_conf_get(rd_kafka_conf(k->data), "isolation.level", level, &size) &&
+           strcmp(level, "read_committed") == 0;
+}
+
 static char *ends_text(const struct kafka *k,
                        int64_t (*end_of)(const struct kafka *, const struct kafka_partition *))
 {
@@ -174,18 +190,25 @@ static bool target_reached(const struct kafka *k)
     return true;
 }
 
+static char *latest_text(const struct kafka *k)
+{
+    if (k->has_target)
+        return mt_offsets_print(&k->target);
+    if (k->fill.reach == MT_REACH_LATEST)
+        return ends_text(k, asked_end);
+    return ends_text(k, reads_committed(k) ? stable_end : heard_end);
+}
+
 static void tell_ends(struct kafka *k, struct mt_ends *ends)
 {
     struct kafka_fill *fill = &k->fill;
     if (!fill->end)
         fill->end = ends_text(k, taken_end);
     ends->end = mt_strdup(fill->end);
-    if (k->has_target)
-        ends->latest = mt_offsets_print(&k->target);
-    else
-        ends->latest = ends_text(k, fill->reach == MT_REACH_LATEST ? asked_end : heard_end);
+    ends->latest = latest_text(k);
     ends->facts = kafka_facts_print(k);
-    ends->nothing = strcmp(fill->start, fill->end) == 0;
+    /* After a jump, as into a topic made anew, the old position is one of other records. */
+    ends->nothing = k->jumps.n == 0 && strcmp(fill->start, fill->end) == 0;
     ends->reached = k->has_target && target_reached(k);
     for (size_t i = 0; i < k->n_parts; i++)
         ends->more |= k->parts[i]->in_range && k->parts[i]->cut;
