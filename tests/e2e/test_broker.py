@@ -5,12 +5,13 @@ import re
 import signal
 import socket
 import threading
+from collections import Counter
 
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import NewPartitions
+from confluent_kafka import IsolationLevel, Producer, TopicPartition
+from confluent_kafka.admin import NewPartitions, OffsetSpec
 
-from harness import DATA_LOSS, SOURCE, Kafka, Stream, Work, assert_exactly_once, read_table, until
+from harness import DATA_LOSS, SOURCE, Kafka, Stream, Work, assert_exactly_once, read_table, rows_of, until
 
 PLACES = ':select("partition", "offset", "value")'
 
@@ -328,3 +329,68 @@ def test_new_partitions_are_read_from_their_beginning(kafka, work):
     kafka.produce(topic, [{"value": f"p{p}", "partition": p} for p in (1, 2)])
     work.run_ok(job)
     assert_exactly_once(read_table(work.out), {(0, 0): "a", (1, 0): "p1", (2, 0): "p2"})
+
+
+# ---- how far behind
+
+
+def ends_of(kafka, topic, partitions, level=IsolationLevel.READ_UNCOMMITTED):
+    """What the broker itself says of the ends of a topic, as its own tools ask it."""
+    asked = {TopicPartition(topic, p): OffsetSpec.latest() for p in range(partitions)}
+    answers = kafka.admin.list_offsets(asked, isolation_level=level)
+    return {place.partition: answer.result(20).offset for place, answer in answers.items()}
+
+
+def lags(progress):
+    """Per partition, from the positions; the three figures of the same line must be of them."""
+    (source,) = progress["sources"]
+    ((_, latest),), ((_, end),) = source["latestOffset"].items(), source["endOffset"].items()
+    behind = [latest[p] - end[p] for p in latest]
+    assert source["metrics"] == {"minOffsetsBehindLatest": str(min(behind)), "maxOffsetsBehindLatest": str(max(behind)),
+                                 "avgOffsetsBehindLatest": f"{sum(behind) / len(behind):.1f}"}
+    return dict(zip(map(int, latest), behind))
+
+
+@pytest.mark.parametrize("trigger", [None, 'processingTime = "300 milliseconds"'], ids=["default", "processingTime"])
+def test_how_far_behind_a_query_is_agrees_with_the_broker(kafka, work, trigger):
+    topic, sizes = kafka.topic(3), (5, 40, 0)
+    for p, n in enumerate(sizes):
+        kafka.produce_values(topic, p, ["x"] * n)
+    source = {"maxOffsetsPerTrigger": 20}
+    one = work.run_ok(work.job(topic, PLACES, trigger=trigger, source=source), "--max-batches", "1")
+    read = Counter(p for p, _ in rows_of(read_table(work.out), "partition", "offset"))
+    assert lags(one.progress()[0]) == {p: end - read[p] for p, end in ends_of(kafka, topic, 3).items()}
+
+    # Under load: what a line says of the ends was so between the line before it and itself.
+    stream = Stream(kafka, topic, 3, rows_per_second=600)
+    stream.start()
+    run = work.start(work.job(topic, PLACES, trigger=trigger))
+    for _ in range(3):
+        before, n = ends_of(kafka, topic, 3), len(run.progress())
+        line = run.wait_batches(n + 2)[n + 1]
+        after = ends_of(kafka, topic, 3)
+        told = line["sources"][0]["latestOffset"][topic]
+        assert all(before[p] <= told[str(p)] <= after[p] for p in range(3)), (before, told, after)
+        lags(line)
+    stream.stop()
+    ends = ends_of(kafka, topic, 3)
+    whole = run.wait_for(lambda r: r.progress()[-1]["sources"][0]["endOffset"][topic] == {
+        str(p): end for p, end in ends.items()} and r.progress(), what=f"all rows up to {ends}")
+    assert set(lags(whole[-1]).values()) == {0}
+    assert run.stop().code == 0
+
+
+@pytest.mark.parametrize("trigger", [None, 'processingTime = "300 milliseconds"'], ids=["default", "processingTime"])
+def test_rows_of_an_open_transaction_that_are_not_read_are_no_lag(kafka, work, trigger):
+    topic = kafka.topic()
+    kafka.produce_values(topic, 0, ["x"] * 10)
+    producer = kafka.transactional(f"open-{topic}")
+    producer.begin_transaction()
+    for _ in range(5):
+        producer.produce(topic, "not yet")
+    producer.flush(20)
+    assert (ends_of(kafka, topic, 1), ends_of(kafka, topic, 1, IsolationLevel.READ_COMMITTED)) == ({0: 15}, {0: 10})
+    job = work.job(topic, PLACES, trigger=trigger, source={"kafka.isolation.level": "read_committed"})
+    (line,) = work.run_ok(job, "--max-batches", "1").progress()
+    assert lags(line) == {0: 0} and line["numInputRows"] == 10
+    producer.abort_transaction()
