@@ -369,6 +369,23 @@ enum mt_status mt_store_open_read(const char *dir, struct mt_store **out, struct
     return status;
 }
 
+enum mt_status mt_store_verify(const char *dir, struct mt_error *err)
+{
+    struct mt_store *store = NULL;
+    enum found found;
+    int64_t plan, commit;
+    enum mt_status status = mt_store_local_disk(dir, err);
+    if (status == MT_OK)
+        status = look(dir, &found, err);
+    if (status != MT_OK || found == FOUND_NOTHING || found == FOUND_EMPTY)
+        return status;
+    status = mt_store_open_read(dir, &store, err);
+    if (status == MT_OK)
+        status = mt_store_last(store, &plan, &commit, err);
+    mt_store_close(store);
+    return status;
+}
+
 void mt_store_close(struct mt_store *store)
 {
     if (!store)

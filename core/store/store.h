@@ -35,6 +35,10 @@ enum mt_status mt_state_next(struct mt_state *state, const void *prefix, size_t 
                              const void **value, size_t *len, struct mt_error *err) MT_NODISCARD;
 int64_t mt_state_count(struct mt_state *state); /* -1: cannot be read, the log says why */
 
+/* Reads the checkpoint in dir as a start would, whole, also beside its owner; changes nothing.
+ * OK where none is yet. */
+enum mt_status mt_store_verify(const char *dir, struct mt_error *err) MT_NODISCARD;
+
 #ifndef MT_CDEF
 struct mt_store;
 

@@ -205,6 +205,14 @@ def spoil_the_records(path):
     path.write_bytes(data.replace(b'"batchId"', b'"batchID"'))
 
 
+def check(work):
+    return work.command("check", work.dir / "job.lua").finish(20)
+
+
+def line_of(text, words):
+    return next(n for n, line in enumerate(text.splitlines(), 1) if words in line)
+
+
 @pytest.mark.parametrize("damage", [
     lambda path: path.write_bytes(b""), truncate_to_half, zero_the_pages, lambda path: path.unlink(),
     spoil_the_records, lambda path: path.write_bytes(b"not a database" * 1000),
@@ -218,6 +226,7 @@ def test_a_damaged_checkpoint_is_refused_and_never_begun_anew(work, topic, damag
     topic.add("c")
     for _ in range(2):  # the first refusal must not have mended it into a new one
         refused(work.run(job), work.checkpoint)
+    refused(check(work), work.checkpoint, f"job.lua:{line_of(job, 'checkpointLocation')}: ")
     assert rows_of(read_table(work.out)) == stored
 
 
@@ -232,8 +241,11 @@ def test_damage_in_the_state_is_refused_before_a_batch_begins(work, topic):
     path.write_bytes(path.read_bytes().replace(b"so it was left", b"so it was lost"))
     topic.add("b")
     refused(work.run(job("local x = pcall(state.get, state, 'x')")), work.checkpoint, "ckpt backup")
+    refused(check(work), work.checkpoint, "ckpt backup")
+    refused(work.command("ckpt", "backup", work.checkpoint, work.dir / "another").finish(20), work.checkpoint)
     assert read_table(work.out).num_rows == 1
     (work.dir / "backup").rename(path)
+    assert check(work).code == 0
     work.run_ok(job('assert(state:get "x" == "so it was left")'))
     assert_exactly_once(read_table(work.out), topic.rows)
 
@@ -368,6 +380,7 @@ def test_ckpt_show_tells_where_a_running_job_is(work, topic):
     text = show(work)
     assert progress["id"] in text and topic.name in text and "3" in text, text
     assert str(run.pid) in text, "who runs it"
+    assert check(work).code == 0
     topic.add("d")
     run.wait_batches(2)
     assert run.stop().code == 0

@@ -1,17 +1,20 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- `moontide check`: what a job would do, without touching a server. All its mistakes at once,
---- each at its line; or sources, steps and sink, with the columns after each step.
+--- each at its line; or sources, steps and sink, with the columns after each step. A checkpoint
+--- that is there is read as a start reads it: one that is damaged is a mistake of the same kind.
 local config = require "moontide.config"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local job = require "moontide.declare.job"
 local json = require "moontide.values.json"
+local options = require "moontide.options"
 local query = require "moontide.declare.query"
 local C = core.C
 
 local M = {}
 
-local JOB = 3 -- exit code: the job file does not load, or declares what cannot be
+-- Exit codes: the job file does not load, or declares what cannot be; nothing but a checkpoint is wrong.
+local JOB, CHECKPOINT = 3, 9
 
 -- ---- facts
 
@@ -93,7 +96,18 @@ local function sink_of(plan)
   }
 end
 
+-- At the line that names the checkpoint.
+local function expect_sound_checkpoint(plan)
+  if not plan.checkpoint or C.mt_store_verify(plan.checkpoint, core.err) == 0 then return end
+  local option = options.find(plan.facts.query._options, "checkpointLocation")
+  local words, class = core.failure()
+  local one = fault.at(words, option.at)
+  one.class = class
+  error(one, 0)
+end
+
 local function facts_of(plan)
+  expect_sound_checkpoint(plan)
   local sink = sink_of(plan)
   return {
     name = plan.name,
@@ -140,10 +154,20 @@ local function errors_of(faults)
   return list
 end
 
+-- 0 where there is no fault.
+local function exit_code(faults)
+  local code = 0
+  for _, one in ipairs(faults) do
+    code = code ~= JOB and one.class == "CHECKPOINT" and CHECKPOINT or JOB
+  end
+  return code
+end
+
 --- What a job would do, or its faults in `errors`.
 ---@param file string
 ---@param conf { set: table<string, string>? }
 ---@return table facts
+---@return integer code to exit with
 function M.facts(file, conf)
   fault.noted = {}
   local ok, queries = pcall(job.run, file, conf, finish)
@@ -153,8 +177,8 @@ function M.facts(file, conf)
     if not fault.is_fault(queries) then error(queries, 0) end
     noted[#noted + 1] = queries
   end
-  if #noted > 0 then return { job = file, errors = errors_of(sorted(noted)) } end
-  return { job = file, errors = json.array {}, queries = queries, warnings = warnings_of_job() }
+  if #noted > 0 then return { job = file, errors = errors_of(sorted(noted)) }, exit_code(noted) end
+  return { job = file, errors = json.array {}, queries = queries, warnings = warnings_of_job() }, 0
 end
 
 -- ---- text
@@ -248,12 +272,11 @@ end
 ---@param args { file: string, set: table<string, string>?, json: boolean? }
 ---@return integer
 function M.main(args)
-  local facts = M.facts(args.file, { set = args.set })
-  local failed = #facts.errors > 0
+  local facts, code = M.facts(args.file, { set = args.set })
   for _, one in ipairs(facts.errors) do one.whole = not args.json and one.whole or nil end
-  local out = failed and not args.json and io.stderr or io.stdout
+  local out = code ~= 0 and not args.json and io.stderr or io.stdout
   out:write(args.json and json.encode(facts) or M.text(facts), "\n")
-  return failed and JOB or 0
+  return code
 end
 
 return M
