@@ -243,6 +243,37 @@ def test_malformed_records_go_as_the_mode_says(kafka, work):
     assert sorted(read_table(work.out)["a"].to_pylist()) == [1, 2]
 
 
+def test_records_that_cannot_be_read_go_to_a_table_of_their_own_as_they_came(kafka, work):
+    """The others are not held up, and nothing that Kafka had of a bad one is lost."""
+    topic = kafka.topic(2)
+    good = [{"value": '{"a":%d}' % n, "key": f"k{n}", "partition": n % 2} for n in range(20)]
+    bad = [b'{"a":1', b'{"a":"text"}', b"\xc1\xff\x00", b"", b'{"a":1}{"a":2}', b"[1,2]"]
+    headers = [("source", b"\x00\xff"), ("source", None)]
+    spoilt = [{"value": value, "key": b"\xfe" + value, "partition": n % 2, "headers": headers, "timestamp": 1700000000000 + n}
+              for n, value in enumerate(bad)]
+    kafka.produce(topic, [*good[:10], *spoilt, *good[10:]])
+    each = f"""
+local keep = {{ "key", "value", "headers", "topic", "partition", "offset", "timestamp" }}
+local read = batch:fromJson("value", "a INT, _corrupt_record STRING", {{ keep = keep }})
+local spoilt, fine = read:split(function(row) return row._corrupt_record ~= nil or row.a == nil end)
+spoilt:drop("a", "_corrupt_record").write:format "parquet":save {lua(work.dir / "spoilt")}
+fine:select("a", "partition", "offset").write:format "parquet":save {lua(work.out)}
+state:put("spoilt", (state:get "spoilt" or 0) + spoilt:count())"""
+    job = work.job(topic, each=each, source={"includeHeaders": True, "maxOffsetsPerTrigger": 7})
+    killed = work.run(job, kill="sink.committed:1")  # one table holds the batch, the other does not
+    assert killed.code == -9, repr(killed)
+    work.run_ok(job)
+    assert sorted(read_table(work.out)["a"].to_pylist()) == list(range(20))
+    rows = {row["value"]: row for row in read_table(work.dir / "spoilt").to_pylist()}
+    assert sorted(rows) == sorted(bad) and read_table(work.dir / "spoilt").num_rows == len(bad)
+    stored = {(p, offset): (key, value) for p, offset, key, value in kafka.messages(topic)}
+    for n, value in enumerate(bad):
+        row = rows[value]
+        assert stored[row["partition"], row["offset"]] == (row["key"], value) and row["topic"] == topic
+        assert [tuple(header.values()) for header in row["headers"]] == headers
+        assert row["timestamp"].timestamp() * 1000 == pytest.approx(1700000000000 + n, abs=0.01)
+
+
 def test_the_orders_job_of_the_repository_writes_the_paid_orders_by_day(kafka, work):
     topic = kafka.topic(2)
     orders = [{"order_id": n, "user_id": f"u{n % 5}", "event": ("purchase", "view")[n % 2], "amount": n - 10,
