@@ -35,13 +35,17 @@ void mt_buf_adds(struct mt_buf *buf, const char *s)
 void mt_buf_addf(struct mt_buf *buf, const char *fmt, ...)
 {
     va_list args;
+    mt_buf_reserve(buf, 0);
+    size_t room = buf->cap - buf->len;
     va_start(args, fmt);
-    int len = vsnprintf(NULL, 0, fmt, args);
+    int len = vsnprintf(buf->data + buf->len, room, fmt, args);
     va_end(args);
-    mt_buf_reserve(buf, (size_t)len);
-    va_start(args, fmt);
-    vsnprintf(buf->data + buf->len, (size_t)len + 1, fmt, args);
-    va_end(args);
+    if ((size_t)len >= room) {
+        mt_buf_reserve(buf, (size_t)len);
+        va_start(args, fmt);
+        vsnprintf(buf->data + buf->len, (size_t)len + 1, fmt, args);
+        va_end(args);
+    }
     buf->len += (size_t)len;
 }
 

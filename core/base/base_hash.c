@@ -4,6 +4,7 @@
  * it for good; libcrypto's, because it is there for TLS anyway. */
 #include <errno.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,10 +22,21 @@ static void to_hex(const uint8_t *bytes, size_t n, char *out)
     out[2 * n] = '\0';
 }
 
+/* Fetched once: EVP_sha256() looks its provider up at every digest, which takes longer than the
+ * digest of a plan. */
+static EVP_MD *sha256;
+
+static void fetch_sha256(void)
+{
+    sha256 = EVP_MD_fetch(NULL, "SHA256", NULL);
+}
+
 void mt_sha256_hex(const void *bytes, size_t len, char out[65])
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     uint8_t digest[32];
-    if (EVP_Digest(bytes, len, digest, NULL, EVP_sha256(), NULL) != 1) {
+    pthread_once(&once, fetch_sha256);
+    if (!sha256 || EVP_Digest(bytes, len, digest, NULL, sha256, NULL) != 1) {
         fprintf(stderr, "moontide: libcrypto refuses SHA-256; is its configuration broken?\n");
         _Exit(MT_CLASS_MACHINE);
     }

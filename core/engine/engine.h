@@ -86,8 +86,10 @@ struct mt_query_settings {
     int64_t max_batches;   /* 0: no limit */
     /* Where sinks that show rows to people put them; NULL: standard output. */
     void (*print)(void *ctx, const char *text);
-    /* One StreamingQueryProgress as JSON (one line) and as a short line for people. */
-    void (*on_progress)(void *ctx, const char *json, const char *human);
+    /* After each batch: a StreamingQueryProgress as one line of JSON, and a short line for people.
+     * NULL: nobody wants it, and it is not made. */
+    void (*on_progress)(void *ctx, const char *json);
+    void (*on_line)(void *ctx, const char *line);
     void *ctx;
 };
 

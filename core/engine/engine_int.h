@@ -116,7 +116,8 @@ struct mt_query {
     char *start_options;
     char *shape; /* what may not change unsaid; JSON */
     int64_t max_batches, done_batches;
-    void (*on_progress)(void *, const char *, const char *);
+    void (*on_progress)(void *, const char *);
+    void (*on_line)(void *, const char *);
     void (*print)(void *, const char *);
     void *ctx;
 

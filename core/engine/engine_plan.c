@@ -179,23 +179,20 @@ char *commit_to_json(const struct mt_query *query, int64_t now_ms)
         rows_json(query), "sinks", calls_account(&query->calls), "watermark"));
 }
 
-static json_t *position_json(const char *position)
-{
-    json_t *value = json_loads(position, JSON_DECODE_ANY, NULL);
-    return value ? value : json_string(position);
-}
-
 const char *batch_offsets(struct mt_query *query)
 {
     if (query->offsets)
         return query->offsets;
-    json_t *list = json_array();
+    struct mt_buf list = {0};
     for (int64_t i = 0; i < query->plan.n_spans; i++) {
         const struct span *span = &query->plan.spans[i];
-        append(list, json_pack("{s:s, s:o, s:o}", "source", query->sources[i]->name, "start",
-                               position_json(span->start), "end", position_json(span->end)));
+        const char *name = query->sources[i]->name;
+        mt_buf_adds(&list, i ? ",{\"source\":" : "[{\"source\":");
+        mt_buf_add_json(&list, name, strlen(name));
+        mt_buf_addf(&list, ",\"start\":%s,\"end\":%s}", span->start, span->end);
     }
-    return query->offsets = dump_and_free(list);
+    mt_buf_adds(&list, "]");
+    return query->offsets = list.data;
 }
 
 const char *sink_identity(const struct mt_query *query)

@@ -15,18 +15,11 @@ static void add_rate(struct mt_buf *buf, const char *key, double rate)
     mt_buf_addf(buf, ",\"%s\":%.1f", key, floor(rate * 10 + 0.5) / 10);
 }
 
-/* A position, as JSON if it is JSON, else as text, or null. */
+/* position: JSON, or NULL. */
 static void add_position(struct mt_buf *buf, const char *key, const char *position)
 {
     mt_buf_addf(buf, ",\"%s\":", key);
-    json_t *value = position ? json_loads(position, JSON_DECODE_ANY, NULL) : NULL;
-    if (value)
-        mt_buf_adds(buf, position);
-    else if (position)
-        mt_buf_add_json(buf, position, strlen(position));
-    else
-        mt_buf_adds(buf, "null");
-    json_decref(value);
+    mt_buf_adds(buf, position ? position : "null");
 }
 
 static int64_t ms(int64_t us)
@@ -238,10 +231,15 @@ void progress_send(struct mt_query *query)
 {
     struct figures f = figures_of(query);
     query->pace.last_trigger_ms = query->trigger_ms;
-    if (!query->on_progress)
-        return;
-    char *json = progress_json(query, &f), *line = progress_line(query, &f);
-    query->on_progress(query->ctx, json, line);
-    free(json), free(line);
+    if (query->on_progress) {
+        char *json = progress_json(query, &f);
+        query->on_progress(query->ctx, json);
+        free(json);
+    }
+    if (query->on_line) {
+        char *line = progress_line(query, &f);
+        query->on_line(query->ctx, line);
+        free(line);
+    }
     memcpy(query->told_bundle, query->plan.bundle, sizeof query->told_bundle);
 }

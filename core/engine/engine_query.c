@@ -552,6 +552,7 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->accept_replay = settings->accept_replay;
     query->max_batches = settings->max_batches;
     query->on_progress = settings->on_progress;
+    query->on_line = settings->on_line;
     query->print = settings->print;
     query->ctx = settings->ctx;
     query->positions = mt_alloc((size_t)query->n_sources * sizeof *query->positions);

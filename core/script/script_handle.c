@@ -61,10 +61,9 @@ static enum mt_status handle_replay(void *self, const char *bundle, size_t len,
                    "it: that text must finish it, which is for `moontide run`");
 }
 
-static void on_progress(void *ctx, const char *json, const char *human)
+static void on_progress(void *ctx, const char *json)
 {
     struct handle *handle = ctx;
-    (void)human;
     mt_buf_adds(&handle->progress, json);
     mt_buf_adds(&handle->progress, "\n");
 }

@@ -56,17 +56,25 @@ static void stop_one(struct mt_worker *worker)
     pthread_mutex_unlock(&worker->running->mutex);
 }
 
-static void on_progress(void *ctx, const char *json, const char *human)
+static void tell_batch(struct mt_worker *worker, const char *name, const char *text)
 {
-    struct mt_worker *worker = ctx;
     const struct mt_run_request *request = worker->running->request;
-    bool named = is_one_of_several(worker) && !request->json;
-    char *line = mt_format("%s%s%s\n", named ? worker->label : "", named ? ": " : "",
-                           request->json ? json : human);
+    char *line = mt_format("%s%s%s\n", name ? name : "", name ? ": " : "", text);
     put(worker, "", line);
     free(line);
     if (request->max_rows && mt_script_job_rows(worker->job) >= request->max_rows)
         stop_one(worker);
+}
+
+static void on_progress(void *ctx, const char *json)
+{
+    tell_batch(ctx, NULL, json);
+}
+
+static void on_line(void *ctx, const char *line)
+{
+    struct mt_worker *worker = ctx;
+    tell_batch(worker, is_one_of_several(worker) ? worker->label : NULL, line);
 }
 
 /* What all that wait do wait for; under the mutex. */
@@ -85,10 +93,15 @@ static void describe_waiting(const struct mt_running *running, char text[256])
     }
 }
 
+/* Only a terminal shows it; a reader of lines is not woken for it. Words that stay are told once.
+ */
 static void set_waiting(struct mt_worker *worker, const char *what)
 {
     struct mt_running *running = worker->running;
     char text[256];
+    if (!running->request->terminal ||
+        strncmp(worker->waiting, what, sizeof worker->waiting - 1) == 0)
+        return;
     pthread_mutex_lock(&running->mutex);
     snprintf(worker->waiting, sizeof worker->waiting, "%s", what);
     describe_waiting(running, text);
@@ -259,10 +272,13 @@ void mt_worker_apply(struct mt_worker *worker, struct mt_query_settings *setting
     settings->finish_with_new_script = request->finish_with_new_script;
     settings->accept_replay = request->accept_replay;
     settings->max_batches = request->max_batches;
-    settings->on_progress = on_progress;
     settings->ctx = worker;
-    if (!request->json) /* else standard output is for JSON alone, see claim_output */
+    if (request->json) { /* then standard output is for JSON alone, see claim_output */
+        settings->on_progress = on_progress;
+    } else {
+        settings->on_line = on_line;
         settings->print = print;
+    }
 }
 
 static enum mt_status load_worker(struct mt_worker *worker, int64_t place, struct mt_error *err)

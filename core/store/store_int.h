@@ -44,6 +44,7 @@ struct mt_store {
     struct store_env *env;
     int owner_fd; /* holds the lock; -1: a reader */
     char query_id[37];
+    char bundle[65]; /* of the newest plan, if this process wrote it; else "" */
     struct mt_state *state;
     int64_t keep;
     int64_t commits;                       /* of this process */

@@ -319,6 +319,15 @@ enum mt_status mt_store_last(struct mt_store *store, int64_t *plan, int64_t *com
 
 /* ---- bundles: kept while a plan names them */
 
+/* Whether a plan names this bundle, without reading its JSON, which would take longer than writing
+ * it: plans have no blanks, and a quote inside a text of theirs is escaped. False: perhaps. */
+static bool surely_names(const char *json, size_t len, const char *hash)
+{
+    char member[80];
+    int n = snprintf(member, sizeof member, "\"bundle\":\"%s\"", hash);
+    return hash[0] && memmem(json, len, member, (size_t)n) != NULL;
+}
+
 /* The "bundle" of a plan's JSON into out (cap 65); "" when it has none. */
 static void bundle_of(const char *json, size_t len, char out[65])
 {
@@ -439,8 +448,8 @@ static int put_calls_in(struct store_env *env, MDB_txn *txn, void *ctx, struct m
 }
 
 /* Deletes ids up to `last`, lowest first. The bundle of each deleted plan goes if it
- * has become unnamed. */
-static int trim(struct store_env *env, MDB_txn *txn, int database, int64_t last,
+ * has become unnamed; `newest` is that of a plan that stays, or "". */
+static int trim(struct store_env *env, MDB_txn *txn, int database, int64_t last, const char *newest,
                 struct mt_error *err)
 {
     for (;;) {
@@ -456,7 +465,7 @@ static int trim(struct store_env *env, MDB_txn *txn, int database, int64_t last,
             code = id_of(&key, &id);
         if (code == 0 && id <= last && database == STORE_PLANS) {
             code = mt_store_value_get(env, txn, STORE_PLANS, &key, &value, err);
-            if (code == 0)
+            if (code == 0 && !surely_names(value.mv_data, value.mv_size, newest))
                 bundle_of(value.mv_data, value.mv_size, bundle);
         }
         if (code == 0 && id <= last)
@@ -488,10 +497,10 @@ static int put_commit_in(struct store_env *env, MDB_txn *txn, void *ctx, struct 
     if (code == 0)
         code = mt_store_state_write(put->store->state, txn);
     if (code == 0)
-        code = trim(env, txn, STORE_COMMITS, last, err);
+        code = trim(env, txn, STORE_COMMITS, last, "", err);
     if (code == 0)
-        code = trim(env, txn, STORE_CALLS, last, err);
-    return code ? code : trim(env, txn, STORE_PLANS, last, err);
+        code = trim(env, txn, STORE_CALLS, last, "", err);
+    return code ? code : trim(env, txn, STORE_PLANS, last, put->store->bundle, err);
 }
 
 enum mt_status mt_store_plan_put(struct mt_store *store, int64_t id, const char *json,
@@ -500,15 +509,19 @@ enum mt_status mt_store_plan_put(struct mt_store *store, int64_t id, const char 
 {
     struct put put = {store, id, json, bundle_hash, bundle, bundle_len, 0};
     char named[65];
-    bundle_of(json, strlen(json), named);
+    snprintf(named, sizeof named, "%s", bundle_hash);
+    if (!surely_names(json, strlen(json), bundle_hash))
+        bundle_of(json, strlen(json), named);
     if (strcmp(named, bundle_hash) != 0 || !named[0])
         return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL,
                        "checkpoint %s: plan %" PRId64 " names bundle \"%s\" and comes with \"%s\"",
                        store->dir, id, named, bundle_hash);
     mt_store_state_rest(store->state);
     int code = mt_store_write(store->env, "store.plan", id, put_plan_in, &put, err);
-    if (code == 0)
+    if (code == 0) {
         store->batch_bytes += (int64_t)(strlen(json) + bundle_len);
+        memcpy(store->bundle, named, sizeof store->bundle);
+    }
     return mt_store_fail(store->dir, code, "writing a plan", err);
 }
 

@@ -33,6 +33,26 @@ static void test_available_now_reads_within_its_limit_and_ends(void **state)
     bench_deinit(&bench);
 }
 
+static int durable_writes_of(int64_t batches)
+{
+    struct bench bench;
+    bench_init(&bench, 10 * batches);
+    bench.source->most_a_batch = 10;
+    durable_writes = 0;
+    run_ok(&bench);
+    assert_int_equal(bench.vault.n, batches);
+    bench_deinit(&bench);
+    return durable_writes;
+}
+
+/* Its plan and its commit. */
+static void test_a_batch_makes_two_durable_writes(void **state)
+{
+    (void)state;
+    int of_one = durable_writes_of(1);
+    assert_int_equal(durable_writes_of(21) - of_one, 40);
+}
+
 static void test_once_ignores_the_limit(void **state)
 {
     (void)state;
@@ -525,6 +545,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_available_now_reads_within_its_limit_and_ends),
+        cmocka_unit_test(test_a_batch_makes_two_durable_writes),
         cmocka_unit_test(test_once_ignores_the_limit),
         cmocka_unit_test(test_a_second_run_without_new_data_does_nothing),
         cmocka_unit_test(test_a_restart_goes_on_where_the_last_commit_was),

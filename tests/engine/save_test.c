@@ -38,6 +38,28 @@ static void test_each_save_and_the_state_have_each_batch_once(void **state)
     saves_deinit(&bench);
 }
 
+static int durable_writes_of(script_fn fn, int64_t batches)
+{
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, fn, 10 * batches);
+    durable_writes = 0;
+    saves_run_ok(&bench, &script);
+    saves_deinit(&bench);
+    return durable_writes;
+}
+
+/* Plan and commit, which holds the state; and what each save is about to store. */
+static void test_a_batch_makes_two_durable_writes_and_one_for_each_save(void **state)
+{
+    (void)state;
+    int of_state = durable_writes_of(count_rows, 5) - durable_writes_of(count_rows, 1);
+    assert_int_equal(of_state, 4 * 2);
+    int of_saves =
+        durable_writes_of(two_sinks_and_state, 5) - durable_writes_of(two_sinks_and_state, 1);
+    assert_int_equal(of_saves, 4 * (2 + 2));
+}
+
 /* ---- identities */
 
 static enum mt_status twice_to_one_path(struct mt_run *run, struct mt_error *err)
@@ -621,6 +643,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_save_and_the_state_have_each_batch_once),
+        cmocka_unit_test(test_a_batch_makes_two_durable_writes_and_one_for_each_save),
         cmocka_unit_test(test_two_saves_to_one_path_are_two_sinks),
         cmocka_unit_test(test_two_saves_of_one_name_are_refused),
         cmocka_unit_test(test_saves_under_conditions_and_in_other_order_keep_their_sinks),
