@@ -157,8 +157,83 @@ return mt.memoryStream "n INT"
 local mt = require "moontide"
 return mt.memoryStream("n INT"):selct "n"
   .writeStream:option("path", "/tmp/table"):option("compresion", "zstd"):partitionBy "n"]]
-    assert.same({ 2, 2 + 1 }, { facts.errors[1].line, facts.errors[2].line })
-    assert.equal(2, #facts.errors)
+    assert.same({ 2, 3, 3 }, { facts.errors[1].line, facts.errors[2].line, facts.errors[3].line })
+    assert.matches("needs a checkpoint", facts.errors[2].text)
+    assert.equal(3, #facts.errors)
+  end)
+
+  local function faults_of(text)
+    local list = {}
+    for i, one in ipairs(facts_of(text).errors) do list[i] = ("%d %s"):format(one.line, one.text) end
+    return list
+  end
+
+  it("tells what is missing beside options that are at fault", function()
+    local faults = faults_of [[
+local mt = require "moontide"
+return mt.memoryStream "a INT, b INT"
+  .writeStream:format "parquet"
+  :option("compresion", "zstd")
+  :option("shiny", true)
+  :partitionBy "a"]]
+    assert.equal(4, #faults)
+    assert.matches("^3 parquet needs a path", faults[1])
+    assert.matches("^3 parquet needs a checkpoint", faults[2])
+    assert.matches('^4 .*unknown option "compresion"', faults[3])
+    assert.matches('^5 .*unknown option "shiny"', faults[4])
+    assert.equal(1, #faults_of [[
+local mt = require "moontide"
+return mt.memoryStream "n INT".writeStream:format "parquet"
+  :option("pathh", "/tmp/t"):option("checkpointLocation", "/tmp/ck")]])
+  end)
+
+  it("tells the other options of a reader or a writer where one has no text", function()
+    local faults = faults_of [[
+local mt = require "moontide"
+return mt.readStream:format "kafka"
+  :option("kafka.bootstrap.servers", "localhost:9")
+  :option("subscribe", "orders")
+  :option("startingOffsets", { orders = { 5, 6 } })
+  :option("maxOffsetsPerTriger", 5)
+  :option("kafka.compression.typ", 5)
+  :load()
+  .writeStream:format "console"
+  :option("numRows", {})
+  :option("truncat", true)]]
+    local lines = {}
+    for i, one in ipairs(faults) do lines[i] = tonumber(one:match "^%d+") end
+    assert.same({ 5, 6, 7, 10, 11 }, lines)
+    assert.equal(1, #faults_of [[
+local mt = require "moontide"
+return mt.readStream:format "kafka"
+  :option("kafka.bootstrap.servers", {}):option("subscribe", "orders"):load()
+  .writeStream:format "noop"]])
+    assert.equal(1, #faults_of [[
+local mt = require "moontide"
+return mt.memoryStream "n INT".writeStream:format "parquet":option("path", "/tmp/t")
+  :option("checkpointLocation", 7)]])
+  end)
+
+  it("tells all options that foreachBatch does not take, and that a checkpoint is missing", function()
+    local faults = faults_of [[
+local mt = require "moontide"
+return mt.memoryStream "n INT".writeStream:foreachBatch(print)
+  :option("path", "/tmp/t")
+  :option("compression", "zstd")]]
+    assert.equal(3, #faults)
+    assert.matches("^2 foreachBatch needs a checkpoint", faults[1])
+  end)
+
+  it("tells partitionBy of every column where it stands", function()
+    local faults = faults_of [[
+local mt = require "moontide"
+return mt.memoryStream "a INT, b INT"
+  .writeStream:format "parquet"
+  :option("path", "/tmp/t"):option("checkpointLocation", "/tmp/ck")
+  :partitionBy("a", "b")
+  :queryName "t"]]
+    assert.equal(1, #faults)
+    assert.matches("^5 partitionBy takes every column: leave one for the files", faults[1])
   end)
 
   it("names values of --set that the job does not read", function()

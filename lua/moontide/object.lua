@@ -14,8 +14,8 @@ local M = {}
 ---@field getters table<string, fun(self: table): any>? names read without a call
 ---@field later table<string, string>? names that come later, with the words for them
 ---@field parent table? a sealed class whose names hold too
----@field otherwise (fun(self: table, method: string?): any)? under `check`, what a method at fault gives;
---- without it, or where it gives nil, the object itself, marked
+---@field otherwise (fun(self: table, method: string?, first: any): any)? under `check`, what a method at fault
+--- gives, with its first argument; without it, or where it gives nil, the object itself, marked
 ---@field newindex string? the cure for an assignment
 ---@field hidden string[]? getters that no suggestion names
 ---@field callable boolean? calling the object gives itself: df:writeStream() is df.writeStream
@@ -50,9 +50,9 @@ function M.later(names)
 end
 
 -- Under `check`, what a method at fault gives.
-local function flawed(class, self, method)
+local function flawed(class, self, method, first)
   local otherwise = sealed[class].otherwise
-  return otherwise and otherwise(self, method) or M.with(self, { _flawed = true })
+  return otherwise and otherwise(self, method, first) or M.with(self, { _flawed = true })
 end
 
 local after_fault -- below
@@ -68,7 +68,8 @@ local function guarded(class, name, method)
         called_with_a_dot, name)
     end
     if not fault.noted then return method(self, ...) end
-    return fault.guard(function() return flawed(class, self, name) end, method, self, ...)
+    local first = ...
+    return fault.guard(function() return flawed(class, self, name, first) end, method, self, ...)
   end
 end
 

@@ -7,6 +7,7 @@ local config = require "moontide.config"
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local json = require "moontide.values.json"
+local object = require "moontide.object"
 local suggest = require "moontide.suggest"
 local value = require "moontide.values"
 
@@ -162,27 +163,52 @@ function M.without(list, name)
   return rest
 end
 
+-- The core's last failure, the option that it names, and that name.
 local function failure(list, at)
   local text, _, name = core.failure()
   local option = name and M.find(list, name)
-  return fault.at(text, option and option.at or at or fault.here()), option
+  return fault.at(text, option and option.at or at or fault.here()), option, name
+end
+
+-- True for a failure that would not be there if an option had not been left out: it asks for that one, or
+-- for the one that was meant by it.
+local function hangs_on(left_out, one, name)
+  for _, gone in ipairs(left_out) do
+    if one.words:lower():find(gone:lower(), 1, true) or name and suggest.nearest(gone, { name }) then return true end
+  end
+  return false
 end
 
 --- Raises the core's last failure: at the option's line when it names one, else at `at`. Under
---- `check` the others among the options that would be refused are noted.
+--- `check` the others among the options that would be refused are noted, and nothing is raised where all
+--- there is to say hangs on an option that was at fault before.
 ---@param list mt.Option[]
 ---@param at mt.At?
 ---@param takes fun(list: mt.Option[]): boolean tries a shorter list; false: the core failed again
-function M.fail(list, at, takes)
-  local one, option = failure(list, at)
-  while fault.noted and option do
-    list = M.without(list, option.name)
-    if takes(list) then break end
-    local other
-    other, option = failure(list, at)
-    if option then table.insert(fault.noted, other) end -- else it is for want of what was left out
+---@param left_out string[]? names of options that were at fault before
+function M.fail(list, at, takes, left_out)
+  local found, gone = {}, { unpack(left_out or {}) }
+  repeat
+    local one, option, name = failure(list, at)
+    if option or not hangs_on(gone, one, name) then found[#found + 1] = one end
+    if not option or not fault.noted then break end
+    list, gone[#gone + 1] = M.without(list, option.name), option.name
+  until takes(list)
+  for i = 2, #found do table.insert(fault.noted, found[i]) end
+  if found[1] then error(found[1], 0) end
+end
+
+--- Under `check`: an object one of whose options was at fault; the others are looked at all the same.
+---@generic T: table
+---@param object_ T with _left_out
+---@param name any of the option, or a table of several
+---@return T
+function M.leave_out(object_, name)
+  local names = { unpack(object_._left_out or {}) }
+  for key in pairs(type(name) == "table" and name or { [name or ""] = true }) do
+    if type(key) == "string" and key ~= "" then names[#names + 1] = key end
   end
-  error(one, 0)
+  return object.with(object_, { _left_out = names })
 end
 
 return M

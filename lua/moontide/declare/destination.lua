@@ -18,6 +18,7 @@ local M = {}
 ---@field package _name string?
 ---@field package _at mt.At where :format, else .writeStream or .write stands
 ---@field package _flawed boolean?
+---@field package _left_out string[]? under `check`: options that were at fault
 local Destination = {}
 
 --- What every destination begins with.
@@ -98,6 +99,9 @@ function Destination:partitionBy(...)
     if seen[name] then fault.raise(("partitionBy: %q is named twice"):format(name)) end
     seen[name] = true
   end
+  if self._frame._schema and #names > 0 and #names == #self._frame._schema.fields then
+    fault.raise "partitionBy takes every column: leave one for the files"
+  end
   return object.with(self, { _partition_by = names })
 end
 
@@ -123,7 +127,12 @@ function M.settings(self, list)
   return settings, { keep, keep_too, keep_more, self, settings }
 end
 
-object.seal(Destination, { name = "Destination" })
+object.seal(Destination, {
+  name = "Destination",
+  otherwise = function(self, method, first)
+    if method == "option" or method == "options" then return options.leave_out(self, first) end
+  end,
+})
 M.class = Destination
 
 return M

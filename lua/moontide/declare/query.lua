@@ -109,25 +109,35 @@ end
 ---@return boolean
 function M.is_whole(value)
   return object.is_a(value, writer.class) and not value._flawed and not value._flawed_frame
+    and not value._left_out
 end
 
-local function expect_checkpoint(query, sink)
-  local needs = not sink or C.mt_sink_needs_checkpoint(sink)
-  if query._temporary or writer.checkpoint(query) or not needs then return end
+local function needs_checkpoint(query)
+  if query._temporary or writer.checkpoint(query) then return false end
+  for _, name in ipairs(query._left_out or {}) do
+    if name:lower() == "checkpointlocation" then return false end
+  end
+  local type_ = not query._foreach and C.mt_sink_type_of(query._format)
+  return query._foreach ~= nil or type_ ~= nil and type_.needs_checkpoint
+end
+
+local function expect_checkpoint(query)
+  if not needs_checkpoint(query) then return end
   fault.raise(("%s needs a checkpoint, the folder where the query keeps its place; "
-    .. "add :option(\"checkpointLocation\", \"…\")"):format(sink and query._format or "foreachBatch"),
+    .. "add :option(\"checkpointLocation\", \"…\")"):format(query._foreach and "foreachBatch" or query._format),
     query._at)
 end
 
 -- A query's sink, the caller's, and what it points into; nil: its function writes.
 local function sink_of(query, schema)
-  local sink, keep
   if query._foreach then
     writer.expect_no_sink_options(query)
-  else
-    sink, keep = writer.make_sink(query, schema)
+    return expect_checkpoint(query)
   end
-  local ok, problem = pcall(expect_checkpoint, query, sink)
+  local made, sink, keep = pcall(writer.make_sink, query, schema)
+  if not made and fault.noted then fault.guard(function() end, expect_checkpoint, query) end
+  if not made then error(sink, 0) end
+  local ok, problem = pcall(expect_checkpoint, query)
   if ok then return sink, keep end
   C.mt_sink_free(sink)
   error(problem, 0)

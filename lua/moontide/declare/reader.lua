@@ -17,6 +17,7 @@ local M = {}
 ---@field package _options mt.Option[]
 ---@field package _name string?
 ---@field package _flawed boolean?
+---@field package _left_out string[]? under `check`: options that were at fault
 local Reader = {}
 
 --- Where rows come from: what a plan needs to open it.
@@ -90,6 +91,7 @@ local function make(reader, list)
   return out[0], keep
 end
 
+-- nil: under `check`, for want of an option that was at fault.
 local function open(reader, at)
   local source, keep = make(reader, reader._options)
   if source == nil then
@@ -97,7 +99,8 @@ local function open(reader, at)
       local probe = make(reader, list)
       if probe then C.mt_source_free(probe) end
       return probe ~= nil
-    end)
+    end, reader._left_out)
+    return nil
   end
   if reader._name then C.mt_source_rename(source, reader._name) end
   return source, keep
@@ -115,7 +118,10 @@ function Reader:load(path)
   if path ~= nil then return self:option("path", path):load() end
   if not self._format then fault.raise "readStream: name a format first: :format \"kafka\"" end
   local at = fault.here()
-  local probe = core.gc((open(self, at)), C.mt_source_free)
+  local probe = open(self, at)
+  if not probe then return dataframe.flawed() end
+  core.gc(probe, C.mt_source_free)
+  if self._left_out then return dataframe.flawed() end
   local name = core.string(C.mt_source_name(probe))
   local other = M.stand_in and M.stand_in(name)
   if other then return other end
@@ -131,7 +137,10 @@ end
 object.seal(Reader, {
   name = "DataStreamReader",
   callable = true,
-  otherwise = function(_, method) return method == "load" and dataframe.flawed() or nil end,
+  otherwise = function(self, method, first)
+    if method == "load" then return dataframe.flawed() end
+    if method == "option" or method == "options" then return options.leave_out(self, first) end
+  end,
   newindex = "; set options with :option(name, value)",
   later = object.later "schema table csv json orc parquet text xml changes jdbc",
 })

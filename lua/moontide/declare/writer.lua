@@ -72,8 +72,9 @@ end
 ---@param self mt.DataStreamWriter
 function M.expect_no_sink_options(self)
   for _, option in ipairs(options.without(self._options, "checkpointLocation")) do
-    fault.raise(("option %q is one of a sink; beside foreachBatch there is checkpointLocation alone, the others "
-      .. "stand at batch.write inside the function"):format(option.name), option.at)
+    local words = ("option %q is one of a sink; beside foreachBatch there is checkpointLocation alone, the others "
+      .. "stand at batch.write inside the function"):format(option.name)
+    fault.guard(function() end, fault.raise, words, option.at)
   end
 end
 
@@ -213,8 +214,8 @@ end
 --- The mistakes of a writer that only the whole of it shows, at the job's lines; and its sink.
 ---@param self mt.DataStreamWriter
 ---@param schema mt.Schema of the rows, outlives the sink
----@return ffi.cdata* sink owned by the caller
----@return table keep what the sink may point into
+---@return ffi.cdata*? sink owned by the caller; nil: under `check`, for want of an option that was at fault
+---@return table? keep what the sink may point into
 function M.make_sink(self, schema)
   local sink, keep = make(self, self._options, schema)
   if sink == nil then
@@ -222,7 +223,7 @@ function M.make_sink(self, schema)
       local probe = make(self, list, schema)
       if probe then C.mt_sink_free(probe) end
       return probe ~= nil
-    end)
+    end, self._left_out)
   end
   return sink, keep
 end
