@@ -203,4 +203,19 @@ kill -INT $pid; wait $pid; echo "code $?"; ls tmp]]
     assert.matches("code 130\n$", done.out)
     assert.matches("moontide: interrupted\n", done.err, 1, true)
   end)
+
+  it("loses nothing that it printed into a pipe when it is asked to end", function()
+    folder:write("job.lua", [[
+local mt = require "moontide"
+local q = mt.memoryStream("n BIGINT").writeStream:format "noop":start()
+print "before"
+io.open("in", "w"):close()
+q:awaitTermination()]])
+    local done = folder:shell [[
+"$PROGRAM" lua job.lua >out & pid=$!
+until [ -e in ]; do sleep 0.02; done
+kill -TERM $pid; wait $pid; echo "code $?"; cat out]]
+    assert.equal("code 143\nbefore\n", done.out)
+    assert.matches("moontide: terminated\n", done.err, 1, true)
+  end)
 end)

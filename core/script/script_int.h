@@ -8,7 +8,6 @@
 #include <lauxlib.h>
 #include <lua.h>
 #include <pthread.h>
-#include <setjmp.h>
 #include <signal.h>
 
 #include "engine/engine.h"
@@ -76,7 +75,9 @@ void mt_settings_drop(struct mt_query_settings *settings);
 /* Before the Lua state goes. */
 void mt_plan_clear(struct mt_plan *plan, lua_State *L);
 
-/* A new folder for a checkpoint that nobody asked for, or NULL. */
+/* A new folder below TMPDIR, where that is a whole path, else /tmp; or NULL. */
+char *mt_temporary_folder(struct mt_error *err);
+/* In a new folder, a place for a checkpoint that nobody asked for, or NULL. */
 char *mt_temporary_checkpoint(struct mt_error *err);
 /* Removes the folder, when its query is closed, and frees the path; NULL is fine. */
 void mt_temporary_remove(char *checkpoint);
@@ -142,17 +143,17 @@ int mt_lua_rows(lua_State *L);
 
 int mt_lua_mock(lua_State *L);
 
-/* ---- script_interrupt.c: Ctrl-C as an error of a script */
+/* ---- script_interrupt.c: Ctrl-C and SIGTERM as errors of a script */
 
-/* From now on it raises "interrupted" in this state. */
+/* From now on they raise "interrupted" and "terminated" in this state. */
 void mt_interrupt_catch(lua_State *L);
-/* Readable once it was pressed; -1: nobody catches it. */
+/* Readable once one came; -1: nobody catches it. */
 int mt_interrupt_fd(void);
 /* Not before allow, which raises it if it came meanwhile, or leaves that to the next one. */
 void mt_interrupt_hold(void);
 void mt_interrupt_allow(lua_State *L, bool now);
-/* While a line is read: jumps there. NULL: no more. */
-void mt_interrupt_jump(sigjmp_buf *to);
+/* The error that would be raised, in place of raising it; NULL: none came. */
+const char *mt_interrupt_take(void);
 
 /* ---- script_prompt.c: functions of the command line's table */
 

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * script_prompt.c - a line from a person, with editing, history and completion by libedit. (Not
- * readline: its licence is not one that this program could be passed on under.) */
+ * readline: its licence is not one that this program could be passed on under.)
+ *
+ * Ctrl-C must not jump out of libedit, which may be changing its lists: characters are read here,
+ * and a signal is the end of the input, so that libedit leaves by its own way. */
+#include <locale.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <wchar.h>
 
 #include <editline/readline.h>
 
@@ -12,8 +19,7 @@
 
 enum { REMEMBERED = 2000 }; /* lines of history */
 
-static lua_State *asking;  /* the state whose function completes, at index 2 */
-static sigjmp_buf outside; /* where Ctrl-C goes while a line is read */
+static lua_State *asking; /* the state whose function completes, at index 2 */
 
 /* Bytes that a and b begin with alike. */
 static size_t common(const char *a, const char *b)
@@ -24,16 +30,42 @@ static size_t common(const char *a, const char *b)
     return n;
 }
 
-/* Calls the function at index 2. Ctrl-C must not jump out of Lua: meanwhile it is an error there.
- */
+/* The next byte; -1: none will come, or a signal came. */
+static int next_byte(void)
+{
+    struct pollfd fds[2] = {{.fd = STDIN_FILENO, .events = POLLIN},
+                            {.fd = mt_interrupt_fd(), .events = POLLIN}};
+    unsigned char byte;
+    do
+        if (poll(fds, 2, -1) > 0 && fds[1].revents)
+            return -1;
+    while (!fds[0].revents);
+    return read(STDIN_FILENO, &byte, 1) == 1 ? byte : -1;
+}
+
+/* The next character, which libedit takes as a wide one. What is no character is read as U+FFFD. */
+static int next_char(FILE *in)
+{
+    mbstate_t state = {0};
+    (void)in;
+    for (int byte; (byte = next_byte()) >= 0;) {
+        wchar_t wide;
+        char one = (char)byte;
+        size_t len = mbrtowc(&wide, &one, 1, &state);
+        if (len == (size_t)-1)
+            return 0xfffd;
+        if (len != (size_t)-2)
+            return (int)wide;
+    }
+    return -1;
+}
+
+/* Calls the function at index 2. */
 static bool ask(lua_State *L, const char *word)
 {
     lua_pushvalue(L, 2);
     lua_pushstring(L, word);
-    mt_interrupt_jump(NULL);
-    bool known = lua_pcall(L, 1, 1, 0) == 0 && lua_istable(L, -1) && lua_objlen(L, -1) > 0;
-    mt_interrupt_jump(&outside);
-    return known;
+    return lua_pcall(L, 1, 1, 0) == 0 && lua_istable(L, -1) && lua_objlen(L, -1) > 0;
 }
 
 /* What the function at index 2 says of a word, as libedit wants it: the common beginning first. */
@@ -64,7 +96,9 @@ static char **complete(const char *word, int start, int end)
 
 static void set_up(void)
 {
+    setlocale(LC_CTYPE, "C.UTF-8"); /* what is typed is text of UTF-8, as the job's is */
     rl_readline_name = "moontide";
+    rl_getc_function = next_char;
     rl_attempted_completion_function = complete;
     static char breaks[] = " \t\n\"'()[]{},;=<>~+-*/%^#";
     rl_completer_word_break_characters = breaks;
@@ -73,7 +107,7 @@ static void set_up(void)
     stifle_history(REMEMBERED);
 }
 
-/* prompt(text, complete) -> a line; nil: no more; false: interrupted */
+/* prompt(text, complete) -> a line; nil: no more; nil, "interrupted" or "terminated" */
 int mt_lua_prompt(lua_State *L)
 {
     const char *text = luaL_checkstring(L, 1);
@@ -81,16 +115,17 @@ int mt_lua_prompt(lua_State *L)
     asking = L;
     if (!rl_attempted_completion_function)
         set_up();
-    if (sigsetjmp(outside, 1)) { /* out of libedit, in the midst of a line */
-        mt_interrupt_jump(NULL);
-        rl_deprep_terminal();
-        fputs("\n", stdout);
-        lua_pushboolean(L, false);
-        return 1;
-    }
-    mt_interrupt_jump(&outside);
+    mt_interrupt_hold();
     char *line = readline(text);
-    mt_interrupt_jump(NULL);
+    mt_interrupt_allow(L, false);
+    const char *signal = mt_interrupt_take();
+    if (signal) {
+        fputs("\n", stdout);
+        free(line);
+        lua_pushnil(L);
+        lua_pushstring(L, signal);
+        return 2;
+    }
     if (line && *line)
         add_history(line);
     lua_pushstring(L, line); /* NULL: nil */

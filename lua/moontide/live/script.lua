@@ -12,7 +12,8 @@ local value = require "moontide.values"
 
 local M = {}
 
-local INTERRUPTED = 130 -- exit code; the others are the numbers of classes
+-- Exit codes, by what Ctrl-C and SIGTERM raise; the others are the numbers of classes.
+M.signals = { interrupted = 130, terminated = 143 }
 
 local function code_of(class)
   return tonumber(core.C["MT_CLASS_" .. class])
@@ -39,12 +40,12 @@ end
 ---@return string
 function M.words(e)
   local text = value.str(e)
-  if fault.is_fault(e) or text:find "^[^\n:]+:%d+: " or text == "interrupted" then return text end
+  if fault.is_fault(e) or text:find "^[^\n:]+:%d+: " or M.signals[text] then return text end
   return debug.traceback(text, 2)
 end
 
 local function exit_code(e)
-  if e == "interrupted" then return INTERRUPTED end
+  if M.signals[e] then return M.signals[e] end
   return code_of(fault.is_fault(e) and e.class or "SCRIPT")
 end
 

@@ -141,6 +141,7 @@ end
 ---@field unfinished string? lines that want more
 ---@field last string? the entry that a line may go on with
 ---@field failed boolean an entry was at fault
+---@field code integer? of the process: it was asked to end
 ---@field write fun(text: string)
 ---@field complain fun(text: string)
 local Session = {}
@@ -159,6 +160,7 @@ end
 ---@param text string the input it comes from
 function Session:fail(words, text)
   self.failed = true
+  if words == "terminated" then self.code = script.signals[words] end
   if not text:find "\n" then words = words:gsub("^shell:%d+: ", "") end
   self.complain(words)
 end
@@ -248,26 +250,30 @@ local function at_terminal(session)
   io.stdout:write("Moontide ", host.versions().moontide, ", ", jit.version,
     ". Moontide is `mt`. TAB completes, Ctrl-D ends.\n")
   local prompt = FIRST
-  while true do
-    local line = host.prompt(prompt, M.complete)
-    if line == nil then break end
+  repeat
+    local line, signal = host.prompt(prompt, M.complete)
     if line then
       prompt = session:feed(line)
-    else -- Ctrl-C: the entry is thrown away
+    elseif signal == "interrupted" then -- the entry is thrown away
       session.unfinished, prompt = nil, FIRST
+    else
+      session.code = session.code or script.signals[signal] or 0
     end
     io.stdout:flush()
-  end
+  until session.code
   if history then host.history(history, true) end
   io.stdout:write "\n"
-  return 0
+  return session.code
 end
 
 local function from_input(session)
-  for line in io.stdin:lines() do session:feed(line) end
-  session:finish()
+  for line in function() return io.stdin:read "*l" end do -- io.lines would raise what a signal ends
+    session:feed(line)
+    if session.code then break end
+  end
+  if not session.code then session:finish() end
   io.stdout:flush()
-  return session.failed and SCRIPT or 0
+  return session.code or session.failed and SCRIPT or 0
 end
 
 --- Runs the shell on standard input. Gives the exit code.
@@ -279,7 +285,10 @@ function M.run()
     io.stdout:flush()
     io.stderr:write(text, "\n")
   end)
-  return (host.isatty(0) and host.isatty(1) and at_terminal or from_input)(session)
+  local ok, code = pcall(host.isatty(0) and host.isatty(1) and at_terminal or from_input, session)
+  if ok then return code end
+  io.stdout:flush()
+  return script.signals[code] or error(code, 0)
 end
 
 return M
