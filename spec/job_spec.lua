@@ -216,6 +216,18 @@ describe("a batch that its own script runs again", function()
 end)
 
 describe("after loading", function()
+  it("a module that is not there is told with each place once", function()
+    local folder = support.folder { ["job.lua"] = 'local x = require "lib.nowhere"' }
+    local text = support.error_of(support.load_query, folder .. "/job.lua", 1, {})
+    assert.matches(folder .. "/lib/nowhere.lua", text, 1, true)
+    assert.matches(folder .. "/lib/nowhere/init.lua", text, 1, true)
+    local seen = {}
+    for place in text:gmatch "no file '([^']*nowhere[^']*)'" do
+      assert.is_nil(seen[place], place)
+      seen[place] = true
+    end
+  end)
+
   it("a new require is an error that says why", function()
     local folder = support.folder {
       ["job.lua"] = HEAD .. 'late = function() return require "afterwards" end\nreturn s.writeStream:format "noop"',

@@ -63,6 +63,28 @@ describe("mt.fmt", function()
   end)
 end)
 
+describe("mt.timestamp", function()
+  it("names the part that is wrong, at the line of the call", function()
+    local function refused(t) return support.error_of(function() return (mt.timestamp(t)) end) end
+    local line = support.line() - 1
+    assert.equal(("spec/time_spec.lua:%d: mt.timestamp: sec is a number, not x"):format(line), refused { sec = "x" })
+    assert.equal(("spec/time_spec.lua:%d: mt.timestamp: min is a whole number, not 1.5"):format(line),
+      refused { year = 2026, min = 1.5 })
+    assert.equal(("spec/time_spec.lua:%d: mt.timestamp: there is no day 2026-2-30"):format(line),
+      refused { year = 2026, month = 2, day = 30 })
+    assert.matches("us is a number, not inf", refused { us = 1 / 0 })
+    assert.matches("ms is a number, not null", refused { ms = mt.null })
+    assert.matches("month is a whole number, not x", refused { year = 2026, month = "x" })
+    assert.matches('unknown part "yer"; did you mean "year"?', refused { yer = 1 }, 1, true)
+  end)
+
+  it("adds 64-bit integers exactly", function()
+    assert.equal(5000000, mt.timestamp { sec = 5LL })
+    assert.is_true(mt.timestamp { us = 9007199254740993LL } == 9007199254740993LL)
+    assert.is_true(mt.timestamp { sec = 9007199254LL, us = 740993 } == 9007199254740993LL)
+  end)
+end)
+
 describe("the session's time zone", function()
   it("cuts days and prints times", function()
     in_zone("Europe/Paris", function()

@@ -193,7 +193,7 @@ describe("mt.timestamp", function()
 
   it("names a part that it does not know", function()
     assert.matches('unknown part "secs"', support.error_of(mt.timestamp, { secs = 1 }))
-    assert.matches("no such day", support.error_of(mt.timestamp, { year = 2026, month = 2, day = 30 }))
+    assert.matches("there is no day 2026%-2%-30", support.error_of(mt.timestamp, { year = 2026, month = 2, day = 30 }))
   end)
 end)
 

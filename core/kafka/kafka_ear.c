@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "kafka/kafka.h"
@@ -108,13 +109,20 @@ static bool handles_are_out(void)
 /* A listener for TLS or SASL hangs up on a client that speaks without. */
 static char *hint(const struct mt_kafka_ear *ear, const rd_kafka_conf_t *conf, bool answered)
 {
-    char protocol[30];
+    static const char *const known[] = {"PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"};
+    char given[30];
     if (answered || !strstr(ear->complaint, "Disconnected"))
         return mt_strdup("");
-    return mt_format(
-        "; kafka.security.protocol is %s: is that what the listener speaks, or does it "
-        "want SSL, SASL_PLAINTEXT or SASL_SSL?",
-        mt_kafka_conf_get(conf, "security.protocol", protocol, sizeof protocol));
+    const char *protocol = mt_kafka_conf_get(conf, "security.protocol", given, sizeof given);
+    struct mt_buf others = {0};
+    for (size_t i = 0, n = 0; i < sizeof known / sizeof *known; i++)
+        if (strcasecmp(known[i], protocol) != 0)
+            mt_buf_addf(&others, "%s%s", n == 0 ? "" : n == 2 ? " or " : ", ", known[i]), n++;
+    char *text = mt_format("; kafka.security.protocol is %s: is that what the listener speaks, or "
+                           "does it want %s?",
+                           protocol, others.data);
+    mt_buf_free(&others);
+    return text;
 }
 
 char *mt_kafka_ear_words(struct mt_kafka_ear *ear, const rd_kafka_conf_t *conf, bool answered,

@@ -63,10 +63,11 @@ def test_a_broker_that_cannot_be_reached_is_named_with_the_reason_every_five_sec
 
 
 class HangsUp(threading.Thread):
-    """A listener that answers what it does not understand by a TLS alert, as one for TLS does."""
+    """A listener that answers what it does not understand by a TLS alert, as one for TLS does, or not at all."""
 
-    def __init__(self):
+    def __init__(self, alert=bytes.fromhex("15030300020216")):
         super().__init__(daemon=True)
+        self.alert = alert
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
 
@@ -75,7 +76,7 @@ class HangsUp(threading.Thread):
             client, _ = self.listener.accept()
             with client:
                 client.recv(100)
-                client.sendall(bytes.fromhex("15030300020216"))
+                client.sendall(self.alert)
 
 
 @pytest.mark.parametrize("listener", ["tls", "sasl"])
@@ -85,6 +86,16 @@ def test_a_plain_client_at_a_listener_for_tls_or_a_login_is_told_of_the_protocol
     address = hangs_up.address if listener == "tls" else (own.directory / "sasl").read_text().strip()
     run = work.start(work.job("t", source={"kafka.bootstrap.servers": address}, trigger=None))
     run.wait_for(lambda r: lines_with(r, address, "Disconnected", "kafka.security.protocol is plaintext", "SASL_SSL"))
+    assert run.stop().code == 0
+
+
+def test_a_tls_client_whose_listener_hangs_up_is_told_of_the_other_protocols(work):
+    hangs_up = HangsUp(alert=b"")
+    hangs_up.start()
+    source = {"kafka.bootstrap.servers": hangs_up.address, "kafka.security.protocol": "SSL"}
+    run = work.start(work.job("t", source=source, trigger=None))
+    run.wait_for(lambda r: lines_with(r, hangs_up.address, "kafka.security.protocol is ssl",
+                                      "does it want PLAINTEXT, SASL_PLAINTEXT or SASL_SSL?"))
     assert run.stop().code == 0
 
 

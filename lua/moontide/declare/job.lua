@@ -119,9 +119,15 @@ local function compile(file)
   error(fault.at(words or complaint, { file = file, line = tonumber(line) or 1 }), 0)
 end
 
+-- nil, and what of the job's folder was looked for: what Lua looks for, Lua tells.
 local function find_module(name)
-  local templates = ("%s/?.lua;%s/?/init.lua;"):format(job.folder, job.folder) .. package.path
-  if not job.texts then return package.searchpath(name, templates) end
+  local beside = ("%s/?.lua;%s/?/init.lua"):format(job.folder, job.folder)
+  local templates = beside .. ";" .. package.path
+  if not job.texts then
+    local file, tried = package.searchpath(name, beside)
+    if file then return file end
+    return package.searchpath(name, package.path), job.folder ~= "." and tried or ""
+  end
   for template in templates:gmatch "[^;]+" do
     local file = template:gsub("%?", (name:gsub("%.", "/"))):gsub("^%./", "")
     if job.texts[bundle_name(file)] then return file end

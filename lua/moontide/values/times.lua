@@ -4,6 +4,7 @@
 -- No function here ends in a call: see exact.lua.
 local core = require "moontide._core"
 local exact = require "moontide.values.exact"
+local suggest = require "moontide.suggest"
 local C = core.C
 
 local M = {}
@@ -99,21 +100,37 @@ local UNITS = { sec = 1000000, ms = 1000, us = 1 }
 local PARTS = { year = true, month = true, day = true, hour = true, min = true, sec = true, us = true,
   ms = true }
 
-local function whole(v, what)
-  if type(v) ~= "number" or v ~= floor(v) then
-    error(("mt.timestamp: %s is a whole number, not %s"):format(what, text(v)), 3)
+-- A whole part of a civil time; `otherwise` where it is not given.
+local function whole(t, name, otherwise)
+  local v = t[name]
+  if v == nil then return otherwise end
+  if type(v) ~= "number" or v ~= floor(v) or v - v ~= 0 then
+    error(("mt.timestamp: %s is a whole number, not %s"):format(name, text(v)), 4)
   end
   return v
 end
 
 -- Microseconds of a table with year, month, day … by the clocks of the session's zone.
 local function civil_micros(t)
-  local day = M.days(format("%04d-%02d-%02d", whole(t.year, "year"), whole(t.month or 1, "month"),
-    whole(t.day or 1, "day")))
-  if not day then error("mt.timestamp: there is no such day", 3) end
-  local sec = whole(t.hour or 0, "hour") * 3600 + whole(t.min or 0, "min") * 60 + whole(t.sec or 0, "sec")
-  local clock = day * 86400 + sec
-  return (clock - C.mt_session_offset(clock, true)) * 1000000 + whole(t.ms or 0, "ms") * 1000 + whole(t.us or 0, "us")
+  local year, month, day = whole(t, "year"), whole(t, "month", 1), whole(t, "day", 1)
+  local days = M.days(format("%04d-%02d-%02d", year, month, day))
+  if not days then
+    error(("mt.timestamp: there is no day %s-%s-%s"):format(text(year), text(month), text(day)), 3)
+  end
+  local sec = whole(t, "hour", 0) * 3600 + whole(t, "min", 0) * 60 + whole(t, "sec", 0)
+  local clock = days * 86400 + sec
+  return (clock - C.mt_session_offset(clock, true)) * 1000000 + whole(t, "ms", 0) * 1000 + whole(t, "us", 0)
+end
+
+-- Microseconds of t.sec, t.ms or t.us since 1970.
+local function unit_micros(t, unit)
+  local v, scale = t[unit], UNITS[unit]
+  if exact.is_int64(v) then return v * scale end
+  if type(v) ~= "number" or v - v ~= 0 then
+    error(("mt.timestamp: %s is a number, not %s"):format(unit, text(v)), 3)
+  end
+  local micros = floor(v * scale + 0.5)
+  return micros
 end
 
 --- Microseconds since 1970 UTC, for a TIMESTAMP column.
@@ -129,15 +146,16 @@ function M.timestamp(from)
   if type(from) ~= "table" then error("mt.timestamp takes ISO text or a table such as { sec = n }", 2) end
   for key in pairs(from) do
     if not PARTS[key] then
-      error(("mt.timestamp: unknown part %q"):format(text(key)), 2)
+      error(("mt.timestamp: unknown part %q%s"):format(text(key), suggest.cure(key, suggest.keys(PARTS))), 2)
     end
   end
   local sum = from.year and civil_micros(from) or nil
   if sum then return sum end
-  for unit, scale in pairs(UNITS) do
-    if from[unit] then sum = (sum or 0) + floor(from[unit] * scale + 0.5) end
+  for unit in pairs(UNITS) do
+    if from[unit] then sum = (sum or 0) + unit_micros(from, unit) end
   end
-  return sum or error("mt.timestamp: no sec, ms, us or year is given", 2)
+  if not sum then error("mt.timestamp: no sec, ms, us or year is given", 2) end
+  return exact.is_int64(sum) and exact.integer(sum) or sum
 end
 
 return M
