@@ -245,6 +245,14 @@ describe("coalesce and repartition", function()
     assert.matches(what, support.error_of(fn), 1, true)
   end
 
+  it("stay with a union: of its first frame, else of the other, whose columns go by their place", function()
+    local one, other = stream():repartition(3, "n"), stream():withColumnRenamed("s", "t")
+    assert.same({ n = 3, columns = { "n" } }, one:union(other)._spread)
+    assert.same({ n = 2, columns = { "s" } }, stream():union(other:repartition(2, "t"))._spread)
+    assert.same({ n = 3, columns = { "n" } }, one:union(other:repartition(2, "t"))._spread)
+    assert.is_nil(stream():union(other)._spread)
+  end)
+
   it("are taken as in Spark and change no row", function()
     local frame = stream():coalesce(1):repartition(4):repartition(4, "n"):repartition("n", "s")
     assert.same(numbers(3), (support.run(frame, numbers(3))))

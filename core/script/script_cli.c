@@ -164,13 +164,13 @@ static int host_realpath(lua_State *L)
 /* tempdir() -> a new folder, or nil, message, class */
 static int host_tempdir(lua_State *L)
 {
-    const char *tmp = getenv("TMPDIR");
-    lua_pushfstring(L, "%s/moontide-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    char *dir = mt_strdup(lua_tostring(L, -1));
-    bool made = mkdtemp(dir) != NULL;
+    struct mt_error err = {0};
+    char *dir = mt_temporary_folder(&err);
+    if (!dir)
+        return mt_lua_failure(L, &err);
     lua_pushstring(L, dir);
     free(dir);
-    return made ? 1 : push_errno(L, MT_CLASS_MACHINE, lua_tostring(L, -1));
+    return 1;
 }
 
 /* chdir(dir) -> true, or nil, message, class */

@@ -134,16 +134,22 @@ void mt_plan_clear(struct mt_plan *plan, lua_State *L)
 
 /* ---- a place for a checkpoint that nobody asked for */
 
-char *mt_temporary_checkpoint(struct mt_error *err)
+char *mt_temporary_folder(struct mt_error *err)
 {
     const char *tmp = getenv("TMPDIR");
     char *dir = mt_format("%s/moontide-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
-    char *path = NULL;
     if (mkdtemp(dir))
-        path = mt_format("%s/checkpoint", dir);
-    else
-        mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "cannot make a temporary folder %s: %s", dir,
-                strerror(errno));
+        return dir;
+    mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "cannot make a temporary folder %s: %s", dir,
+            strerror(errno));
+    free(dir);
+    return NULL;
+}
+
+char *mt_temporary_checkpoint(struct mt_error *err)
+{
+    char *dir = mt_temporary_folder(err);
+    char *path = dir ? mt_format("%s/checkpoint", dir) : NULL;
     free(dir);
     return path;
 }

@@ -195,6 +195,13 @@ def test_a_job_file_that_is_not_there_is_named(work):
     assert done.code in (USAGE, JOB) and "missing.lua" in done.err, repr(done)
 
 
+def test_the_demo_of_a_job_at_fault_says_what_tells_all_its_mistakes(work):
+    (work.dir / "job.lua").write_text(work.job("orders", ":selct 'x'"))
+    done = command(work, "demo", "job.lua", "--rows", "1", "--seconds", "1")
+    assert done.code == JOB and done.err.endswith(f"Try: moontide check {work.dir}/job.lua, which tells all "
+                                                  "mistakes at once\n"), repr(done)
+
+
 def test_the_demo_shows_the_tables_of_a_foreach_batch(work):
     done = command(work, "demo", ROOT / "examples/foreach_two_tables.lua", "--rows", "200", "--seconds", "1", seconds=60)
     assert done.code == 0, repr(done)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from harness import SOURCE, USAGE
+from harness import JOB, SOURCE, USAGE
 
 
 def peek(work, *words):
@@ -61,6 +61,19 @@ def test_marks_of_transactions_and_gaps_do_not_hide_records(kafka, work):
     assert [value for *_, value in records(peek(work, kafka.bootstrap, topic, "-n", 3).out)] == ["v1", "v2", "v3"]
 
 
+def test_it_signs_in_as_a_job_does(kafka, work):
+    topic = kafka.topic()
+    kafka.produce(topic, [{"value": "hello"}])
+    (work.dir / "password").write_text("bob-pw\n")
+    login = ["--option", "kafka.security.protocol=SASL_PLAINTEXT", "--option", "kafka.sasl.mechanism=PLAIN",
+             "--option", "kafka.sasl.username=bob", "--option"]
+    sasl = (kafka.directory / "sasl").read_text().strip()
+    done = peek(work, sasl, topic, *login, f"kafka.sasl.password=file:{work.dir}/password")
+    assert done.code == 0 and records(done.out)[0][3] == "hello", repr(done)
+    done = peek(work, sasl, topic, *login, "kafka.sasl.password=wrong-pw")
+    assert done.code == SOURCE and "authentication" in done.err.lower() and "wrong-pw" not in done.err, repr(done)
+
+
 def test_an_empty_topic_says_so(kafka, work):
     topic = kafka.topic()
     done = peek(work, kafka.bootstrap, topic)
@@ -73,6 +86,11 @@ def test_a_topic_that_is_not_there_is_told_with_a_suggestion(kafka, work):
     assert done.code == SOURCE and "does not exist" in done.err and "did you mean" in done.err, repr(done)
 
 
+def test_a_mistyped_setting_is_told_with_a_suggestion(work):
+    done = peek(work, "127.0.0.1:1", "orders", "--option", "kafka.securty.protocol=SSL")
+    assert done.code == JOB and 'did you mean "kafka.security.protocol"?' in done.err, repr(done)
+
+
 def test_a_broker_that_is_away_is_told_with_address_and_reason(work):
     done = peek(work, "127.0.0.1:1", "orders")
     assert done.code == SOURCE and done.out == "", repr(done)
@@ -80,6 +98,8 @@ def test_a_broker_that_is_away_is_told_with_address_and_reason(work):
 
 
 @pytest.mark.parametrize("words, said", [(["localhost:9092"], "TOPIC"), (["b:1", "a,b"], "one topic"),
+                                         (["b:1", "t", "--option", "security.protocol=SSL"], "kafka.NAME=VALUE"),
+                                         (["b:1", "t", "--option", "kafka.sasl.password=file:/no/such"], "/no/such"),
                                          (["b:1", "t", "-n", "0"], "'0'"), (["b:1", "t", "-n", "10001"], "10000")])
 def test_a_wrong_usage_is_told(work, words, said):
     done = peek(work, *words)

@@ -178,7 +178,8 @@ function Batch:union(other)
   if not unions[key] then
     unions[key] = new_node(steps.union(self._schema, other._schema):derive(self._schema, other._schema))
   end
-  return frame_of(self._scope, unions[key], ops.union(self._batch, other._batch, unions[key].schema))
+  return frame_of(self._scope, unions[key], ops.union(self._batch, other._batch, unions[key].schema),
+    dataframe.spread_of_union(self, other))
 end
 
 -- ---- what is known of the rows

@@ -78,14 +78,15 @@ local function run(args)
   }
   mock:stop()
   if answer.error then
-    return fail(answer.code, answer.error)
+    return args.fail_job(answer, file)
   end
   show_result(fail, answer, args.rows)
   return answer.code
 end
 
 --- Runs the demo of a job file.
----@param args { file: string, set: table<string, string>, rows: integer, seconds: integer, fail: function }
+---@param args { file: string, set: table<string, string>, rows: integer, seconds: integer, fail: function,
+--- fail_job: function }
 ---@return integer exit code
 function M.run(args)
   local ok, code = pcall(run, args)

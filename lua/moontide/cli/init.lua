@@ -39,6 +39,15 @@ local function batch_id(text)
   return text:match "^%d+$" and tonumber(text) or nil, ("'%s' is not the number of a batch"):format(text)
 end
 
+-- "kafka.security.protocol=SSL" as an option of the Kafka source.
+local function client_option(text)
+  local name, value = text:match "^([kK][aA][fF][kK][aA]%.[%w_.]+)=(.*)$"
+  if not name then
+    return nil, ("--option takes kafka.NAME=VALUE, a setting of the Kafka client, not '%s'"):format(text)
+  end
+  return { name = name, value = value }
+end
+
 local function add_set(command)
   command:option "--set"
     :argname "<key=value>"
@@ -165,7 +174,17 @@ local function add_peek(parser)
   peek:argument("BROKER", "Where to ask first: host:port, more with commas."):target "brokers"
   peek:argument("TOPIC", "The topic."):target "topic"
   peek:option("-n", "Records to show."):argname "<n>":default "5":convert(few)
-  peek:epilog "Example:\n   moontide peek localhost:9092 orders -n 20"
+  peek:option "--option"
+    :argname "<key=value>"
+    :description("A setting of the Kafka client, as a job has it: kafka.security.protocol=SSL; may be repeated. "
+      .. "A value file:PATH is read from there.")
+    :count "*"
+    :target "options"
+    :convert(client_option)
+  peek:epilog("Examples:\n   moontide peek localhost:9092 orders -n 20\n"
+    .. "   moontide peek kafka:9093 orders --option kafka.security.protocol=SASL_SSL \\\n"
+    .. "      --option kafka.sasl.mechanism=PLAIN --option kafka.sasl.username=me \\\n"
+    .. "      --option kafka.sasl.password=file:password")
 end
 
 local function add_types(parser)
@@ -210,6 +229,14 @@ function M.fail(code, text)
   return code
 end
 
+-- The failure of a job that ran. The first mistake of a declaration ends a run; a file that does not compile
+-- has no other.
+local function fail_job(answer, file)
+  local check = answer.code == JOB and loadfile(file)
+    and ("\nTry: moontide check %s, which tells all mistakes at once"):format(file)
+  return M.fail(answer.code, answer.error .. (check or ""))
+end
+
 local function values_of(settings)
   local set = {}
   for _, pair in ipairs(settings) do
@@ -232,13 +259,7 @@ function commands.run(args)
     json = args.json,
     terminal = not args.json and host.isatty(1),
   }
-  if answer.error then
-    -- the first mistake of a declaration ends a run; a file that does not compile has no other
-    local check = answer.code == JOB and loadfile(args.job)
-      and ("\nTry: moontide check %s, which tells all mistakes at once"):format(args.job)
-    M.fail(answer.code, answer.error .. (check or ""))
-  end
-  return answer.code
+  return answer.error and fail_job(answer, args.job) or answer.code
 end
 
 function commands.demo(args)
@@ -248,6 +269,7 @@ function commands.demo(args)
     rows = args.rows,
     seconds = args.seconds,
     fail = M.fail,
+    fail_job = fail_job,
   }
 end
 
@@ -273,7 +295,8 @@ function commands.new(args)
 end
 
 function commands.peek(args)
-  return require("moontide.cli.peek").run { brokers = args.brokers, topic = args.topic, n = args.n, fail = M.fail }
+  return require("moontide.cli.peek").run { brokers = args.brokers, topic = args.topic, n = args.n,
+    options = args.options, fail = M.fail }
 end
 
 function commands.types(args)

@@ -10,12 +10,20 @@ local guess = require "moontide.cli.guess"
 local host = require "moontide._host"
 local json = require "moontide.values.json"
 local options = require "moontide.options"
+local paths = require "moontide.paths"
 local schemas = require "moontide.schema"
 local value = require "moontide.values"
 local cjson = require "cjson"
 local C = core.C
 
 local M = {}
+
+---@class mt.PeekArguments
+---@field brokers string
+---@field topic string
+---@field n integer
+---@field options { name: string, value: string }[] of the Kafka client
+---@field fail fun(code: integer, text: string): integer
 
 local USAGE = 2
 local PATIENCE_MS = 10000 -- for brokers that do not answer
@@ -31,6 +39,7 @@ end
 local function open(args, starting)
   local list = options.add_all({}, { ["kafka.bootstrap.servers"] = args.brokers, subscribe = args.topic,
     startingOffsets = starting })
+  for _, option in ipairs(args.options) do list[#list + 1] = option end
   local given, keep = core.pairs(list)
   local out = core.new "struct mt_source *[1]"
   if C.mt_source_new("kafka", given, out, core.err) ~= 0 then failed() end
@@ -105,7 +114,7 @@ local function read_back(source, topic, n, first, last, last_text)
 end
 
 --- The newest records of a topic, as rows.
----@param args { brokers: string, topic: string, n: integer }
+---@param args mt.PeekArguments
 ---@return table<string, any>[] rows, integer partitions, integer offsets between the ends of the log
 function M.rows(args)
   local first = positions(open(args, "earliest"), args.topic)
@@ -173,11 +182,26 @@ local function run(args)
   return 0
 end
 
+-- The settings of the client as they were given; file:PATH is the text in there.
+local function client_options(list)
+  local out = {}
+  for i, one in ipairs(list) do
+    local path, text, problem = one.value:match "^file:(.*)", one.value, nil
+    if path then text, problem = paths.read(path) end
+    if not text then return nil, ("--option %s: %s"):format(one.name, problem) end
+    out[i] = { name = one.name, value = path and text:gsub("\r?\n$", "") or text }
+  end
+  return out
+end
+
 --- Prints the newest records of a topic. Joins no group and commits nothing.
----@param args { brokers: string, topic: string, n: integer, fail: fun(code: integer, text: string): integer }
+---@param args mt.PeekArguments
 ---@return integer exit code
 function M.run(args)
   if args.topic:find "," then return args.fail(USAGE, "peek takes one topic, not " .. args.topic) end
+  local missing
+  args.options, missing = client_options(args.options)
+  if missing then return args.fail(USAGE, missing) end
   local ok, problem = pcall(run, args)
   if ok then return problem end
   if type(problem) ~= "table" then error(problem, 0) end

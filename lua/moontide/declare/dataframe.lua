@@ -63,6 +63,16 @@ local function spread(frame, n, columns)
   return frame._copy and frame._copy(frame, changes) or object.with(frame, changes)
 end
 
+-- Into how many files a union goes: as its first frame was told, else as the other; by columns of its own.
+local function spread_of_union(one, other)
+  local own = other._spread
+  if one._spread or not own then return one._spread end
+  local columns, names = {}, one._schema:names()
+  for i, name in ipairs(own.columns) do columns[i] = names[other._schema.by_name[name].index + 1] end
+  return { n = own.n, columns = columns }
+end
+M.spread_of_union = spread_of_union
+
 -- select("a", "b") or select { "a", "b" }
 local function names_of(...)
   local first = ...
@@ -174,7 +184,8 @@ function DataFrame:union(other)
   local schema = step:derive(self._schema, other._schema)
   if self._flawed or other._flawed then return object.new(DataFrame, { _flawed = true, _schema = schema }) end
   expect_distinct_sources(self._tree, other._tree)
-  return object.new(DataFrame, { _tree = tree.step(step, { self._tree, other._tree }, schema), _schema = schema })
+  return object.new(DataFrame, { _tree = tree.step(step, { self._tree, other._tree }, schema), _schema = schema,
+    _spread = spread_of_union(self, other) })
 end
 
 --- The same as union.
