@@ -45,8 +45,8 @@ describe("an ARRAY", function()
 
   it("refuses what is no list", function()
     assert.matches('v is ARRAY<INT> and takes a list, not "x"', refused("ARRAY<INT>", "x"))
-    assert.matches('v is a list, which has no "a"', refused("ARRAY<INT>", { 1, a = 2 }))
-    assert.matches("v is a list, which has no the number 0", refused("ARRAY<INT>", { [0] = 1 }))
+    assert.matches('v is a list, which has no key "a"', refused("ARRAY<INT>", { 1, a = 2 }))
+    assert.matches("v is a list, which has no key 0", refused("ARRAY<INT>", { [0] = 1 }))
     assert.matches("takes a list", refused("ARRAY<INT>", setmetatable({}, {})))
   end)
 
@@ -93,7 +93,7 @@ describe("a STRUCT", function()
 
   it("refuses other values", function()
     assert.matches("takes a table of its fields or a row, not the number 1", refused("STRUCT<a: INT>", 1))
-    assert.matches("v has no field the number 1", refused("STRUCT<a: INT>", { 1 }))
+    assert.matches("v has no field 1", refused("STRUCT<a: INT>", { 1 }))
   end)
 end)
 

@@ -395,7 +395,6 @@ local function changer(slices, view, schema, out, building, check, put_all, buil
     end
     generate("map", with_turns(PARTLY, view):format(building.names, table.concat(code, "\n")),
       all_of(view.values, { rows.changes, built, put_all, build, self }, building.values))
-    slices.watched = not view.c and self.run or nil
     slices.last, known[names] = self, self
     return self
   end
@@ -439,7 +438,7 @@ function M.map(schema, out, fn)
       building.verify(n, view.cursor, built or nil)
       return built
     end
-    function self.slice(from, to, f, state)
+    local function go(from, to, f, state)
       -- what changed rows in the last batch does so in this one
       if state == true and from == 0 and self.last then return self.last.run(from, to, f) end
       if state == true then return pass(from, to, f) end
@@ -448,7 +447,11 @@ function M.map(schema, out, fn)
       changes.made(state.built).rest(from)
       return build(from, to, f)
     end
-    self.watched = not view.c and (may_return_row and pass or build) or nil
+    function self.slice(from, to, f, state)
+      state = go(from, to, f, state)
+      self.watched = not view.c and (not state and build or state == true and pass or state.run) or nil
+      return state
+    end
     return self
   end), building
 end

@@ -17,6 +17,8 @@ local value = require "moontide.values"
 
 local M = {}
 
+local next = next -- a job's own refuses rows
+
 ---@class mt.Slot
 ---@field number integer
 ---@field type string
@@ -99,10 +101,6 @@ local function not_a(slot, v)
   convert.to[slot.type](slot, v)
 end
 
-local function is_index(key)
-  return type(key) == "number" and key >= 1 and key == math.floor(key)
-end
-
 -- How many elements v says it has; nil: it does not say.
 local function said_length(slot, v)
   local shape = value.shape_of(v)
@@ -115,27 +113,31 @@ local function said_length(slot, v)
   return n
 end
 
--- How many elements v has, which is a list of them and nothing else: for what the code below does
--- not see at once, with nulls or badly made.
-local function sizer(slot)
-  return function(v)
-    if type(v) ~= "table" then not_a(slot, v) end
-    local said, found, last = said_length(slot, v), 0, 0
-    for key in next, v do
-      if is_index(key) then
-        found = found + 1
-        if key > last then last = key end
-      elseif key ~= "n" then
-        convert.refuse(("%s is a list, which has no %s"):format(slot.path(), convert.shown(key)), slot.top)
-      end
-    end
-    if last > (said or found) then
+-- ---- what the generated code asks when a value is not plainly what it should be
+
+-- A table's key in the words of an error.
+local function shown_key(key)
+  local is_plain = type(key) == "number" or type(key) == "boolean" or type(key) == "cdata"
+  return is_plain and value.text(key) or convert.shown(key)
+end
+
+-- For a list: how many elements it says it has, and the two ways to be wrong.
+local function list_doubts(slot)
+  return {
+    ask = function(v)
+      if type(v) ~= "table" then not_a(slot, v) end
+      local said = said_length(slot, v)
+      return said
+    end,
+    stray = function(key)
+      convert.refuse(("%s is a list, which has no key %s"):format(slot.path(), shown_key(key)), slot.top)
+    end,
+    hole = function(said, last)
       convert.refuse(said and ("%s has an element %d of %d"):format(slot.path(), last, said)
         or ("%s has an element %d and a nil before it; write mt.null there, or {…, n = %d}"):format(slot.path(),
           last, last), slot.top)
-    end
-    return said or found
-  end
+    end,
+  }
 end
 
 local RANK = { boolean = 1, number = 2, string = 3, cdata = 4, table = 5 }
@@ -147,40 +149,35 @@ local function before(a, b)
   return value.text(a) < value.text(b)
 end
 
--- The keys of v in order, and how many; the list is used again for the next row.
-local function key_lister(slot)
-  local list = {}
-  return function(v)
-    local shape = type(v) == "table" and value.shape_of(v)
-    if shape and shape.kind == "MAP" then return shape.keys, #shape.keys end
-    if type(v) ~= "table" or getmetatable(v) ~= nil then not_a(slot, v) end
-    local n = 0
-    for key in next, v do
-      n = n + 1
-      list[n] = key
-    end
-    for i = n + 1, #list do list[i] = nil end
-    if n > 1 then table.sort(list, before) end
-    return list, n
-  end
+-- For a map: the keys of one that has been read from a column, and the order of the others.
+local function map_doubts(slot)
+  return {
+    ask = function(v)
+      local shape = type(v) == "table" and value.shape_of(v)
+      if shape and shape.kind == "MAP" then return shape.keys end
+      if type(v) ~= "table" or getmetatable(v) ~= nil then not_a(slot, v) end
+    end,
+    before = before,
+  }
 end
 
--- Refuses a key that is no field. A row is not looked into: like one that map returns, it may have
--- more columns.
-local function field_checker(slot)
+-- For a struct: a row is not looked into; like one that map returns, it may have more columns.
+local function struct_doubts(slot)
   local known, names = {}, {}
   for k, child in ipairs(slot.children) do known[child.name], names[k] = true, child.name end
-  return function(t)
-    if rows.is_row(t) then return end
-    local shape = value.shape_of(t)
-    if shape and shape.kind ~= "STRUCT" then not_a(slot, t) end
-    for key in next, t do
-      if not known[key] then
-        convert.refuse(("%s has no field %s%s"):format(slot.path(), convert.shown(key),
-          suggest.cure(key, names)), slot.top)
-      end
-    end
-  end
+  return {
+    known = known,
+    ask = function(t)
+      if type(t) ~= "table" then not_a(slot, t) end
+      local shape = value.shape_of(t)
+      if shape and shape.kind ~= "STRUCT" then not_a(slot, t) end
+      return rows.is_row(t)
+    end,
+    stray = function(key)
+      convert.refuse(("%s has no field %s%s"):format(slot.path(), shown_key(key), suggest.cure(key, names)),
+        slot.top)
+    end,
+  }
 end
 
 -- ---- keys that are equal
@@ -207,8 +204,6 @@ local function stored(slot, i)
   return ("%d(%s)"):format(to - from, table.concat(parts))
 end
 
--- Keys of these types are equal only when Lua's keys are.
-local LUA_KEYS = { STRING = true, BINARY = true, BOOLEAN = true, DOUBLE = true }
 local WHOLE = { TINYINT = true, SMALLINT = true, INT = true, BIGINT = true }
 
 local function all_numbers(keys, n)
@@ -222,7 +217,7 @@ end
 local function distinct_checker(slot)
   local key = slot.children[1].children[1]
   return function(keys, at, n)
-    if n < 2 or LUA_KEYS[key.type] or WHOLE[key.type] and all_numbers(keys, n) then return end
+    if WHOLE[key.type] and all_numbers(keys, n) then return end
     local seen = {}
     for i = 0, n - 1 do
       local bytes = stored(key, at + i)
@@ -236,58 +231,183 @@ end
 
 -- ---- code; @ is the slot's number
 
+-- Loops within the loop over rows are what the JIT is bad at: each is a trace of its own, and which of
+-- them meets which decides whether the whole becomes one. So what is short goes without a loop: lists
+-- and maps of up to SHORT entries, structs of up to FEW fields.
+local SHORT, FEW = 4, 16
+
+-- size(v): how many elements v has, which is a list of them and nothing else.
+local SIZE = [[
+local function long(v, said)
+  local found, last = 0, 0
+  for key in next, v do
+    if type(key) == "number" and key >= 1 and key == floor(key) then
+      found = found + 1
+      if key > last then last = key end
+    elseif key ~= "n" then
+      stray(key)
+    end
+  end
+  if last > (said or found) then hole(said, last) end
+  return said or found
+end
+local function size(v)
+  local said
+  if type(v) ~= "table" or getmetatable(v) ~= nil or v.n ~= nil then said = ask(v) end
+  local n, key = 0, next(v)
+  %s
+  if key == nil and n <= (said or n) then return said or n end
+  n = long(v, said)
+  return n
+end]]
+
+-- keys_of(v): the keys of v in order, and how many. The list is used again for the next row.
+local KEYS = [[
+local kept = {}
+local function long(v)
+  local n = 0
+  for key in next, v do
+    n = n + 1
+    local at = n
+    while n <= 32 and at > 1 and before(key, kept[at - 1]) do
+      kept[at] = kept[at - 1]
+      at = at - 1
+    end
+    kept[at] = key
+  end
+  if n > 32 then
+    for i = n + 1, #kept do kept[i] = nil end
+    sort(kept, before)
+  end
+  return n
+end
+local function keys_of(v)
+  if type(v) ~= "table" or getmetatable(v) ~= nil then
+    local keys = ask(v)
+    if keys then return keys, #keys end
+  end
+  local a = next(v)
+  if a == nil then return kept, 0 end
+  local b = next(v, a)
+  if b == nil then
+    kept[1] = a
+    return kept, 1
+  end
+  if next(v, b) == nil then
+    if before(b, a) then a, b = b, a end
+    kept[1], kept[2] = a, b
+    return kept, 2
+  end
+  local n = long(v)
+  return kept, n
+end]]
+
 local PUT = {
   STRUCT = [[
+do
+local known, ask, stray = help[@].known, help[@].ask, help[@].stray
+local function check(t)
+  if type(t) ~= "table" or getmetatable(t) ~= nil then
+    if ask(t) then return end
+  end
+  %s
+end
 nest[@] = function(t, i)
-  if type(t) ~= "table" then to[@](t) end
-  help[@](t)
+  check(t)
 %s
+end
 end]],
   ARRAY = [[
-nest[@] = function(list, row)
-  local n, at = help[@](list), W.k@
-  if n > W.r@ - at then grow[@](at, n) end
-  for j = 1, n do
-    W.j@ = j
-    local v, i = list[j], at + j - 1
+do
+local ask, stray, hole = help[@].ask, help[@].stray, help[@].hole
 %s
+local function put(v, i, j)
+  W.j@ = j
+%s
+end
+nest[@] = function(list, row)
+  local n, at = size(list), W.k@
+  if n > W.r@ - at then grow[@](at, n) end
+  if n <= SHORT then
+    %s
+  else
+    for j = 1, n do put(list[j], at + j - 1, j) end
   end
   W.k@ = at + n
   W.o@[row + 1] = at + n
+end
 end]],
   MAP = [[
+do
+local ask, before = help[@].ask, help[@].before
+%s
+local function put(map, key, i)
+  keys[@] = key
+%s
+end
 nest[@] = function(map, row)
-  local list, n = help[@](map)
+  local list, n = keys_of(map)
   local at = W.k@
   if n > W.r@ - at then grow[@](at, n) end
-  for j = 1, n do
-    local i, key = at + j - 1, list[j]
-    keys[@] = key
-%s
+  if n <= SHORT then
+    %s
+  else
+    for j = 1, n do put(map, list[j], at + j - 1) end
   end
-  distinct[@](list, at, n)
+%s
   W.k@ = at + n
   W.o@[row + 1] = at + n
+end
 end]],
 }
 
 local FIELD = "do local v = t[%q]\n%s end"
 
-local function code_of(slot, code)
-  local parts = {}
-  if slot.type == "ARRAY" then
-    parts[1] = code(slot.children[1])
-  elseif slot.type == "MAP" then
-    local pair = slot.children[1].children
-    parts[1] = ("do local v = key\n%s end\ndo local v = map[key]\n%s end"):format(code(pair[1]), code(pair[2]))
-  else
-    for k, child in ipairs(slot.children) do parts[k] = FIELD:format(child.name, code(child)) end
-  end
-  local inner = table.concat(parts, "\n"):gsub("%%", "%%%%")
-  return (PUT[slot.type]:gsub("@", tostring(slot.number)):gsub("%%s", inner))
+-- A slot's template with its %s filled in, in order, with what may hold any characters.
+local function filled(slot, template, ...)
+  local parts, n = { ... }, 0
+  return (template:gsub("@", tostring(slot.number)):gsub("%%s", function()
+    n = n + 1
+    return parts[n]
+  end))
 end
 
-local HELP = { STRUCT = field_checker, ARRAY = sizer, MAP = key_lister }
+-- "step(1) step(2) …", the next within the condition of the one before.
+local function chain(n, step)
+  local parts = {}
+  for k = 1, n do parts[k] = step:gsub("#", k) end
+  return table.concat(parts, " ") .. (" end"):rep(n)
+end
+
+local function struct_code(slot, code)
+  local parts, n = {}, #slot.children
+  for k, child in ipairs(slot.children) do parts[k] = FIELD:format(child.name, code(child)) end
+  -- more keys than fields: one of them is none
+  local check = n <= FEW and "local key = next(t) "
+    .. chain(n, "if key ~= nil then if not known[key] then stray(key) end key = next(t, key)")
+    .. " if key ~= nil then stray(key) end"
+    or "for key in next, t do if not known[key] then stray(key) end end"
+  return filled(slot, PUT.STRUCT, check, table.concat(parts, "\n"))
+end
+
+local function array_code(slot, code)
+  local size = filled(slot, SIZE, chain(SHORT, "if key == # then n = # key = next(v, #)"))
+  return filled(slot, PUT.ARRAY, size, code(slot.children[1]),
+    chain(SHORT, "if n > #-1 then put(list[#], at + #-1, #)"))
+end
+
+-- Keys of these types are equal only when Lua's keys are.
+local LUA_KEYS = { STRING = true, BINARY = true, BOOLEAN = true, DOUBLE = true }
+
+local function map_code(slot, code)
+  local key, of_key = unpack(slot.children[1].children)
+  local put = ("do local v = key\n%s end\ndo local v = map[key]\n%s end"):format(code(key), code(of_key))
+  return filled(slot, PUT.MAP, KEYS, put, chain(SHORT, "if n > #-1 then put(map, list[#], at + #-1)"),
+    LUA_KEYS[key.type] and "" or ("  if n > 1 then distinct[%d](list, at, n) end"):format(slot.number))
+end
+
+local CODE = { STRUCT = struct_code, ARRAY = array_code, MAP = map_code }
+local DOUBTS = { STRUCT = struct_doubts, ARRAY = list_doubts, MAP = map_doubts }
 
 --- Makes nest[number] for every nested slot.
 ---@param W ffi.cdata* the cursor
@@ -301,17 +421,17 @@ function M.compile(W, slots, code, names, values, grow)
   for n, slot in ipairs(slots) do
     slot.path = function() return path_of(W, keys, slot) end
     if #slot.children > 0 and slot.role ~= "entries" then
-      help[n] = HELP[slot.type](slot)
+      help[n] = DOUBTS[slot.type](slot)
       if slot.type == "MAP" then
         distinct[n], slot.find_key = distinct_checker(slot), key_finder(slot, keys)
       end
-      parts[#parts + 1] = code_of(slot, code)
+      parts[#parts + 1] = CODE[slot.type](slot, code)
     end
   end
   if #parts == 0 then return end
-  local head = ("local help, distinct, keys, grow, %s = ...\n"):format(names)
+  local head = ("local help, distinct, keys, grow, next, getmetatable, sort, SHORT, %s = ...\n"):format(names)
   local chunk = assert(loadstring(head .. table.concat(parts, "\n"), "=moontide nested"))
-  chunk(help, distinct, keys, grow, unpack(values))
+  chunk(help, distinct, keys, grow, next, getmetatable, table.sort, SHORT, unpack(values))
 end
 
 -- ---- after the rows
