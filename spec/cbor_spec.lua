@@ -143,6 +143,16 @@ describe("a value of the state", function()
     end
   end)
 
+  it("may be tables in tables a hundred deep, and no deeper", function()
+    local function nested(depth)
+      local v = {}
+      for _ = 2, depth do v = { v } end
+      return v
+    end
+    assert.equal(bytes_of(nested(100)), bytes_of(decode(bytes_of(nested(100)))))
+    assert.matches("tables are more than 100 deep", support.error_of(cbor.encode, nested(101)))
+  end)
+
   it("that was damaged is an error, whatever the damage", function()
     math.randomseed(8)
     for _ = 1, 3000 do

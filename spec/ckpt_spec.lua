@@ -82,6 +82,7 @@ describe("ckpt show", function()
     contains(text, "sink         parquet /a\n", "its marker: batch 41, 3 rows, digest ddd",
       "sink         parquet /a #2\n", "4 rows of the batch given, no marker there (exactly once)", "no such folder",
       "state        foreachBatch: 5,000,000 keys, 4,096 bytes", "with the script that began it")
+    contains(show { state = { { name = "foreachBatch", keys = 1, bytes = 9 } } }, "foreachBatch: 1 key, 9 bytes")
     contains(show { plan = plan }, "foreachBatch, no save yet")
   end)
 

@@ -1,6 +1,8 @@
 -- SPDX-License-Identifier: Apache-2.0
 local escape = require "moontide.rows.escape"
+local loops = require "moontide.rows.loops"
 local mt = require "moontide"
+local support = require "spec.support"
 
 local function keeps(fn, structs) return escape.keeps(fn, structs or {}) end
 
@@ -54,6 +56,35 @@ describe("a function may let its row out when it", function()
   end
 
   it("is one of C's", function() assert.is_false(keeps(print)) end)
+end)
+
+describe("a proof that hangs on mt.with", function()
+  it("is none for another closure that has something else by that name", function()
+    local stream, kept, later = mt.memoryStream "n INT", nil, nil
+    local function make(module)
+      return function(row) return module.with(row, { n = 2 }) end
+    end
+    local keeper = { with = function(row)
+      later = kept and support.error_of(function() return kept.n end)
+      kept = row
+      return { n = row.n }
+    end }
+    local loop, building = loops.map(stream._schema, stream._schema, make(mt))
+    for _, fn in ipairs { make(mt), make(keeper), make(mt) } do
+      building.begin(2)
+      loop.run(support.batch(stream._schema, { { n = 1 }, { n = 5 } }), fn)
+      building.discard()
+      loop.rest()
+    end
+    assert.matches("this row's turn is over", later)
+  end)
+
+  it("holds for closures over the same mt, which go on with one loop", function()
+    local function make() return function(row) return mt.with(row, { a = 1 }) end end
+    local keeps_it, trusted = escape.keeps(make(), {})
+    assert.is_true(keeps_it)
+    assert.is_true(escape.holds(make(), trusted))
+  end)
 end)
 
 describe("a STRUCT of a row", function()

@@ -259,6 +259,44 @@ describe("what foreachBatch handed out", function()
   end)
 end)
 
+describe("a state that cannot be read", function()
+  local states = require "moontide.batch.state"
+
+  -- A foreachBatch whose state finds every key too short to look up.
+  local function over_broken(fn)
+    local native = states.native
+    states.native = function(state, doom)
+      local store = native(state, doom)
+      local get = store.get
+      store.get = function(key) return get(key, 0) end
+      return store
+    end
+    local problem = support.error_of(support.foreach(mt.memoryStream "n INT", fn), { { n = 1 } })
+    states.native = native
+    return problem
+  end
+
+  it("fails the batch at the line that read, whatever the function makes of the error", function()
+    local line = support.line() + 2
+    local problem = over_broken(function(_, _, state)
+      pcall(state.get, state, "k")
+    end)
+    assert.matches(("foreach_spec.lua:%d: state: "):format(line), problem, 1, true)
+    assert.equal(problem, over_broken(function(_, _, state)
+      assert(pcall(state.get, state, "k"), "another one")
+    end):gsub(":%d+:", (":%d:"):format(line), 1))
+  end)
+
+  it("lets no save begin after that", function()
+    local saved
+    over_broken(function(batch, _, state)
+      pcall(state.get, state, "k")
+      saved = pcall(function() batch.write:format "noop":save() end)
+    end)
+    assert.is_false(saved)
+  end)
+end)
+
 describe("an error in foreachBatch", function()
   it("of the function itself names its line and the batch", function()
     local text = error_over(2, function()

@@ -294,11 +294,14 @@ function M.caller(fn, schema, spread)
   return function(run, batch)
     local scope = scopes.open(run)
     local frame = frame_of(scope, root, batch, spread)
-    local state = scopes.handle(scope, "the state", states.of(states.native(run.state)))
+    local state = scopes.handle(scope, "the state", states.of(states.native(run.state, function(problem)
+      scope.doom = scope.doom or problem
+      scope.lost = scope.lost or problem
+    end)))
     local before = fault.running(fn)
     local ok, e = xpcall(fn, catch, frame, scope.id, state)
     fault.running(before)
-    local problem = not ok and as_fault(scope, fn, e)
+    local problem = scope.lost or not ok and as_fault(scope, fn, e)
     scopes.close(scope)
     if problem then error(problem, 0) end
   end

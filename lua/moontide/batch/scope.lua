@@ -19,7 +19,8 @@ local M = {}
 ---@field batches ffi.cdata*[] to be released
 ---@field ends fun()[] what else is to be done
 ---@field saving any[]? what the last save pointed into
----@field doom mt.Fault? of the save after which the batch can only fail
+---@field doom mt.Fault? after which the batch can only fail: a save's, or lost
+---@field lost mt.Fault? of the state, which could not be read or kept
 ---@field walks mt.Walk[] loops over rows that began, the last one last
 
 --- Begins one.

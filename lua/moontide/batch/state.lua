@@ -118,17 +118,21 @@ end
 
 -- ---- the store of the core
 
-local function expect(status)
-  if status == 0 then return end
-  local text, class = core.failure()
-  error(fault.new(class, "FATAL", fault.place(fault.here()) .. "state: " .. text), 0)
-end
-
---- The state of a checkpoint.
+--- The state of a checkpoint. What it could not read or keep, the function cannot make good: doom is told,
+--- and the batch fails whatever the function does with the error.
 ---@param state ffi.cdata* struct mt_state *
+---@param doom fun(problem: mt.Fault)
 ---@return mt.StateStore
-function M.native(state)
+function M.native(state, doom)
   local err, found, length = core.err, core.new "const void *[2]", core.new "size_t[2]"
+  local function fail(text, class)
+    local problem = fault.new(class, "FATAL", fault.place(fault.here()) .. "state: " .. text)
+    doom(problem)
+    error(problem, 0)
+  end
+  local function expect(status)
+    if status ~= 0 then fail(core.failure()) end
+  end
   return {
     get = function(bytes, n)
       expect(C.mt_state_get(state, bytes, n, found, length, err))
@@ -144,7 +148,7 @@ function M.native(state)
     end,
     count = function()
       local n = tonumber(C.mt_state_count(state))
-      if n < 0 then fault.raise "state:count: the checkpoint cannot be read; the log says why" end
+      if n < 0 then fail("the checkpoint cannot be read to count keys; the log says why", "CHECKPOINT") end
       return n
     end,
   }

@@ -79,6 +79,7 @@ end
 ---@param path string? the same as the option "path"
 function Writer:save(path)
   scopes.expect_alive(self._scope, "a frame", "save")
+  if self._scope.lost then error(self._scope.lost, 0) end
   local at = fault.here()
   local settings, keep = destination.settings(self, self._options)
   if path ~= nil then

@@ -93,7 +93,8 @@ end
 
 local function add_state(add, states)
   for _, state in ipairs(states) do
-    add("state", ("%s: %s keys, %s bytes"):format(state.name, count(state.keys), count(state.bytes)))
+    local keys = ("%s %s"):format(count(state.keys), state.keys == 1 and "key" or "keys")
+    add("state", ("%s: %s, %s bytes"):format(state.name, keys, count(state.bytes)))
   end
 end
 

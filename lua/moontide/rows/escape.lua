@@ -66,22 +66,31 @@ end
 -- Functions that give a view over the row, to be returned at once: mt.with.
 M.views = {} ---@type table<function, true>
 
+-- True when an upvalue of fn is a module with one of views under a name.
+local function holds_view(fn, upvalue, name)
+  local _, module = debug.getupvalue(fn, upvalue)
+  return type(module) == "table" and M.views[rawget(module, name)] == true
+end
+
 -- True when the function that the instructions before pc put into a register is one of views:
--- `mt.with`, mt being a local of the file.
-local function is_view(fn, code, pc, register)
+-- `mt.with`, mt being a local of the file. Where that was found is added to `trusted`: another closure
+-- over the same code may have something else there.
+local function is_view(fn, code, pc, register, trusted)
   local field, table_ = code[pc - 1], code[pc - 2]
   if not table_ or field.name ~= "TGETS" or field.a ~= register or field.b ~= register then return false end
   if table_.name ~= "UGET" or table_.a ~= register then return false end
-  local _, module = debug.getupvalue(fn, table_.d + 1)
-  return type(module) == "table" and M.views[rawget(module, util.funck(fn, -field.c - 1))] == true
+  local one = { upvalue = table_.d + 1, name = util.funck(fn, -field.c - 1) }
+  if not holds_view(fn, one.upvalue, one.name) then return false end
+  trusted[#trusted + 1] = one
+  return true
 end
 
 -- True when the row is copied at pc to be the first argument of `return mt.with(row, …)`: what that
 -- gives is read in this turn, and nobody else has the copy.
-local function is_changed(fn, code, pc)
+local function is_changed(fn, code, pc, trusted)
   local copy = code[pc].name == "MOV" and code[pc].a
   local callee = copy and copy - 2 -- its frame has a slot between
-  if not copy or callee < 1 or not is_view(fn, code, pc, callee) then return false end
+  if not copy or callee < 1 or not is_view(fn, code, pc, callee, trusted) then return false end
   for at = pc + 1, #code do
     if code[at].name == "CALLT" and code[at].a == callee then return true end
     if lets_out(code[at], copy) then return false end
@@ -89,19 +98,35 @@ local function is_changed(fn, code, pc)
   return false
 end
 
+---@class mt.Trusted what the proof for one closure does not say of another over the same code
+---@field upvalue integer
+---@field name string of a function of views in it
+
 --- True when no row that fn is given, and no STRUCT of it, can be read after the call.
 ---@param fn function
 ---@param structs table<string, boolean> names of STRUCT fields, at any depth
 ---@return boolean
+---@return mt.Trusted[]? of which that hangs on
 function M.keeps(fn, structs)
   if not bytecode.is_open(fn) then return false end
   local info = util.funcinfo(fn)
   if info.isvararg then return false end
   if info.params == 0 then return true end
-  local code = bytecode.decode(fn)
+  local code, trusted = bytecode.decode(fn), {}
   for pc, one in ipairs(code) do
-    if one.name == "FNEW" or lets_out(one, 0) and not is_changed(fn, code, pc) then return false end
+    if one.name == "FNEW" or lets_out(one, 0) and not is_changed(fn, code, pc, trusted) then return false end
     if reads_struct(fn, one, structs) and follow(code, pc) then return false end
+  end
+  return true, trusted[1] and trusted
+end
+
+--- True when what was proved of a closure is so of another over the same code.
+---@param fn function
+---@param trusted mt.Trusted[]?
+---@return boolean
+function M.holds(fn, trusted)
+  for _, one in ipairs(trusted or {}) do
+    if not holds_view(fn, one.upvalue, one.name) then return false end
   end
   return true
 end

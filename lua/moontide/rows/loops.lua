@@ -48,7 +48,8 @@ end
 -- each batch, over the same code, and the loop that was compiled for that code goes on.
 -- first: the state before the first slice. make(view): mt.Slices.
 local function sliced(kind, schema, fn, first, make)
-  local views = rows.views(schema, not escape.keeps(fn, struct_names(schema.fields, {})))
+  local keeps, trusted = escape.keeps(fn, struct_names(schema.fields, {}))
+  local views = rows.views(schema, not keeps)
   local watch, loops, view, broken = jitwatch.new(kind, fn), {}, nil, false
   local function take_view(batch)
     local picked = views.pick(batch, watch.gave_up or tonumber(batch.array.length) < M.small_batch)
@@ -62,6 +63,9 @@ local function sliced(kind, schema, fn, first, make)
   local self = { schema = schema }
   function self.run(batch, f, ...)
     local n, from, state = tonumber(batch.array.length), 0, first
+    if not escape.holds(f, trusted) then -- from now on each turn has a row of its own
+      trusted, views, loops = nil, rows.views(schema, true), {}
+    end
     broken = true
     view = nil
     repeat

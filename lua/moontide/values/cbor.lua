@@ -191,7 +191,7 @@ end
 
 local function put_table(t, depth)
   if rows.is_row(t) then refuse "a row is a view that moves on; keep mt.totable(row)" end
-  if depth > DEEPEST then refuse(("tables are more than %d deep, or one is inside itself"):format(DEEPEST)) end
+  if depth >= DEEPEST then refuse(("tables are more than %d deep, or one is inside itself"):format(DEEPEST)) end
   local n = length_of(t)
   if n then
     put_head(LIST, n)
