@@ -101,6 +101,7 @@ enum mt_opt_type {
     MT_OPT_BYTES,    /* int64_t; "64m", "1g", "1024" */
     MT_OPT_DURATION, /* int64_t milliseconds; "10 seconds", "500ms", "1 minute" */
     MT_OPT_MAP,      /* struct mt_pairs; the option's name ends with ".*" */
+    MT_OPT_SECRET,   /* char *, as MT_OPT_STRING; given as a secret alone, and never shown */
 };
 
 struct mt_option {
@@ -120,6 +121,9 @@ struct mt_refusal {
 
 struct mt_pair {
     char *key, *value;
+    /* NULL, or what a record holds in place of a value that is a secret or has one in it, as JSON:
+     * {"secret":"NAME"}, or the value's parts: ["Uid=me;Pwd=",{"secret":"NAME"}] */
+    char *secret;
 };
 /* Also the form in which options come from a job: in the order they were set. */
 struct mt_pairs {
@@ -145,6 +149,15 @@ const char *mt_suggest(const char *word, const char *const *names);
 #endif
 
 void mt_pairs_add(struct mt_pairs *pairs, const char *key, const char *value);
+/* The same of a value with a secret in it; NULL: it has none. */
+void mt_pairs_add_secret(struct mt_pairs *pairs, const char *key, const char *value,
+                         const char *secret);
+
+/* From now on these bytes are shown as "***" by the log, and by whoever calls mt_mask. Of fewer
+ * than 4 bytes nothing would be left to read: they are let be. Any thread. */
+void mt_mask_add(const char *secret, size_t len);
+/* Masks text (len bytes and a NUL) in place, where it never gets longer. Returns its length. */
+size_t mt_mask(char *text, size_t len);
 
 /* For memory that a caller of another language is given. */
 void mt_free(void *p);

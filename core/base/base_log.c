@@ -54,9 +54,11 @@ void mt_log_text(enum mt_level level, const char *text)
     if ((int)level < atomic_load(&least_level))
         return;
     struct mt_buf line = {0};
+    char *masked = mt_strdup(text);
+    mt_mask(masked, strlen(masked));
     mt_buf_adds(&line, atomic_load(&erases) ? MT_ERASE : "");
     add_head(&line, level);
-    for (const char *p = text; *p; p++) {
+    for (const char *p = masked; *p; p++) {
         if (*p == '\n')
             mt_buf_adds(&line, "\\n");
         else
@@ -66,6 +68,7 @@ void mt_log_text(enum mt_level level, const char *text)
     ssize_t unheeded = write(STDERR_FILENO, line.data, line.len);
     (void)unheeded; /* nowhere left to complain */
     mt_buf_free(&line);
+    free(masked);
 }
 
 void mt_log(enum mt_level level, const char *fmt, ...)

@@ -87,6 +87,7 @@ static enum mt_status set(const struct mt_option *option, const char *key, const
     void *field = field_of(option, instance);
     switch (option->type) {
     case MT_OPT_STRING:
+    case MT_OPT_SECRET:
         return set_string(option, field, text, err);
     case MT_OPT_INT:
         return set_int(field, text, err);
@@ -109,6 +110,7 @@ static void zero(const struct mt_option *option, void *instance)
         [MT_OPT_STRING] = sizeof(char *),    [MT_OPT_INT] = sizeof(int64_t),
         [MT_OPT_BOOL] = sizeof(bool),        [MT_OPT_BYTES] = sizeof(int64_t),
         [MT_OPT_DURATION] = sizeof(int64_t), [MT_OPT_MAP] = sizeof(struct mt_pairs),
+        [MT_OPT_SECRET] = sizeof(char *),
     };
     memset(field_of(option, instance), 0, sizes[option->type]);
 }
@@ -143,9 +145,18 @@ static enum mt_status apply_one(const struct mt_option *table, const char *owner
     const struct mt_option *option = find(table, pair->key);
     if (!option)
         return unknown(table, owner, pair->key, err);
+    if (option->type == MT_OPT_SECRET && !pair->secret)
+        return mt_fail(
+            err, MT_FATAL, MT_CLASS_JOB,
+            "%s: option \"%s\" takes a secret, and a job file is kept in the checkpoint; "
+            "write mt.secret \"NAME\" and run with --set NAME=file:PATH",
+            owner, pair->key);
     char quoted[160];
     enum mt_status status = set(option, pair->key, pair->value, instance, err);
-    if (status != MT_OK)
+    if (status != MT_OK && pair->secret) /* the reason may show it too */
+        mt_fail(err, status, MT_CLASS_JOB, "%s: option \"%s\" cannot be this secret (not shown)",
+                owner, pair->key);
+    else if (status != MT_OK)
         mt_fail_within(err, status, "%s: option \"%s\" is \"%s\": ", owner, pair->key,
                        mt_quote(pair->value, strlen(pair->value), quoted, sizeof quoted));
     return status;
@@ -157,7 +168,7 @@ enum mt_status mt_options_apply(const struct mt_option *table, const char *owner
     for (const struct mt_option *o = table; o->name; o++)
         zero(o, instance);
     for (const struct mt_option *o = table; o->name; o++) {
-        struct mt_pair preset = {(char *)o->name, (char *)o->preset};
+        struct mt_pair preset = {(char *)o->name, (char *)o->preset, NULL};
         if (o->preset && apply_one(table, owner, &preset, instance, err) != MT_OK) {
             err->class_ = MT_CLASS_INTERNAL; /* the table is ours */
             mt_options_clear(table, instance);
@@ -179,7 +190,7 @@ enum mt_status mt_options_apply(const struct mt_option *table, const char *owner
 void mt_options_clear(const struct mt_option *table, void *instance)
 {
     for (const struct mt_option *o = table; o->name; o++) {
-        if (o->type == MT_OPT_STRING)
+        if (o->type == MT_OPT_STRING || o->type == MT_OPT_SECRET)
             free(*(char **)field_of(o, instance));
         if (o->type == MT_OPT_MAP)
             mt_pairs_free(field_of(o, instance));

@@ -50,6 +50,13 @@ enum mt_status mt_run_save(struct mt_run *run, const struct mt_sink_settings *se
                            struct mt_error *err) MT_NODISCARD;
 
 #ifndef MT_CDEF
+/* What a secret is today, whose name alone a record has kept. */
+struct mt_secrets {
+    void *self;
+    /* *value is the caller's to free. */
+    enum mt_status (*get)(void *self, const char *name, char **value, struct mt_error *err);
+};
+
 struct mt_job {
     void *self;
     /* Runs the script's steps once over run->inputs and sets run->output. REJECT or FATAL:
@@ -71,6 +78,7 @@ struct mt_query_settings {
     int64_t n_sources;
     struct mt_sink *sink; /* taken; NULL: the job calls mt_run_save itself (foreachBatch) */
     struct mt_job job;
+    struct mt_secrets secrets; /* asked while the job does not run */
     const char *bundle_hash;   /* 64 hex digits */
     const char *bundle;        /* JSON text of files and conf */
     const char *time_zone;     /* "UTC" */
@@ -130,7 +138,9 @@ void mt_query_each_saved(const struct mt_query *query,
                          void (*fn)(void *ctx, const struct mt_sink *sink), void *ctx);
 void mt_query_close(struct mt_query *query);
 
-/* What a checkpoint says, as JSON for `ckpt show` (spec: docs/guide.md); caller frees. */
-enum mt_status mt_checkpoint_show(const char *dir, char **json, struct mt_error *err) MT_NODISCARD;
+/* What a checkpoint says, as JSON for `ckpt show` (spec: docs/guide.md); caller frees. secrets: to
+ * ask destinations what they hold. */
+enum mt_status mt_checkpoint_show(const char *dir, const struct mt_secrets *secrets, char **json,
+                                  struct mt_error *err) MT_NODISCARD;
 #endif
 #endif

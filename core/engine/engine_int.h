@@ -107,6 +107,7 @@ struct mt_query {
     int64_t n_sources;
     struct mt_sink *sink; /* NULL: foreachBatch */
     struct mt_job job;
+    struct mt_secrets secrets;
     bool replaying; /* the job runs the script that began the batch in hand */
     bool finish_with_new_script;
     int64_t accept_replay;
@@ -199,7 +200,8 @@ enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status,
 /* FATAL: words, then which sinks hold what and the ways out. */
 enum mt_status calls_refuse(const struct mt_calls *calls, struct mt_error *err, const char *words);
 /* What the sink of a line says of itself, its marker too. */
-json_t *call_describe(const struct call *call, const char *query_id);
+json_t *call_describe(const struct call *call, const char *query_id,
+                      const struct mt_secrets *secrets);
 void outlets_rest(struct mt_query *query); /* after a batch */
 void outlets_free(struct mt_query *query);
 void sink_prints_to(struct mt_sink *sink, const struct mt_query *query);

@@ -535,6 +535,7 @@ void query_take_job(struct mt_query *query, const struct mt_query_settings *sett
     query->trigger = settings->trigger;
     query->sink = settings->sink;
     query->job = settings->job;
+    query->secrets = settings->secrets;
     query->run.max_steps = settings->max_steps;
     free(query->run.steps);
     query->run.steps = mt_alloc((size_t)(settings->max_steps + 1) * sizeof *query->run.steps);

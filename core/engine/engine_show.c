@@ -47,7 +47,8 @@ static void unfold_positions(json_t *plan)
 }
 
 /* The saves of a batch as calls[N] has them, each with what its destination holds now. */
-static enum mt_status sinks_json(struct mt_store *store, int64_t id, json_t **out,
+static enum mt_status sinks_json(struct mt_store *store, int64_t id,
+                                 const struct mt_secrets *secrets, json_t **out,
                                  struct mt_error *err)
 {
     struct mt_calls calls = {0};
@@ -60,11 +61,11 @@ static enum mt_status sinks_json(struct mt_store *store, int64_t id, json_t **ou
         status = calls_from_json(text.data, &calls, err);
     for (int64_t i = 0; status == MT_OK && i < calls.n; i++) {
         const struct call *call = &calls.items[i];
-        json_array_append_new(*out,
-                              json_pack("{s:s, s:s, s:I, s:I, s:o}", "sink", call->identity,
-                                        "columns", call->columns, "attempt",
-                                        (json_int_t)call->attempt, "rows", (json_int_t)call->rows,
-                                        "about", call_describe(call, mt_store_query_id(store))));
+        json_array_append_new(
+            *out,
+            json_pack("{s:s, s:s, s:I, s:I, s:o}", "sink", call->identity, "columns", call->columns,
+                      "attempt", (json_int_t)call->attempt, "rows", (json_int_t)call->rows, "about",
+                      call_describe(call, mt_store_query_id(store), secrets)));
     }
     calls_clear(&calls);
     mt_buf_free(&text);
@@ -88,7 +89,8 @@ struct shown {
     json_t *plan, *commit, *last, *sinks; /* last: the plan of the last commit */
 };
 
-static enum mt_status read_shown(struct mt_store *store, struct shown *shown, struct mt_error *err)
+static enum mt_status read_shown(struct mt_store *store, const struct mt_secrets *secrets,
+                                 struct shown *shown, struct mt_error *err)
 {
     enum mt_status status = mt_store_last(store, &shown->plan_id, &shown->commit_id, err);
     if (status == MT_OK)
@@ -97,7 +99,8 @@ static enum mt_status read_shown(struct mt_store *store, struct shown *shown, st
         status = record_json(store, MT_RECORD_COMMIT, shown->commit_id, &shown->commit, err);
     if (status == MT_OK)
         status = record_json(store, MT_RECORD_PLAN, shown->commit_id, &shown->last, err);
-    return status == MT_OK ? sinks_json(store, shown->plan_id, &shown->sinks, err) : status;
+    return status == MT_OK ? sinks_json(store, shown->plan_id, secrets, &shown->sinks, err)
+                           : status;
 }
 
 static char *print_shown(struct mt_store *store, const char *dir, const struct shown *shown)
@@ -117,13 +120,14 @@ static char *print_shown(struct mt_store *store, const char *dir, const struct s
     return text;
 }
 
-enum mt_status mt_checkpoint_show(const char *dir, char **out, struct mt_error *err)
+enum mt_status mt_checkpoint_show(const char *dir, const struct mt_secrets *secrets, char **out,
+                                  struct mt_error *err)
 {
     struct mt_store *store = NULL;
     struct shown shown = {.plan_id = -1, .commit_id = -1};
     enum mt_status status = mt_store_open_read(dir, &store, err);
     if (status == MT_OK)
-        status = read_shown(store, &shown, err);
+        status = read_shown(store, secrets, &shown, err);
     if (status == MT_OK)
         *out = print_shown(store, dir, &shown);
     json_decref(shown.plan), json_decref(shown.commit), json_decref(shown.last);

@@ -13,12 +13,17 @@
 
 /* ---- settings: kafka_conf.c */
 
+struct mt_kafka_setting {
+    const char *key, *value;
+};
+
 /* How one kind of client takes settings. */
 struct mt_kafka_rules {
-    const struct mt_pair *own;         /* set first, a job may change them; ends with {0} */
-    const struct mt_refusal *refusals; /* with names like "kafka.acks"; others mean nothing here */
-    const struct mt_pair *renamed;     /* the Java client's name and librdkafka's; ends with {0} */
-    const char *const *ignored;        /* taken and not given to the client; ends with NULL */
+    const struct mt_kafka_setting *own; /* set first, a job may change them; ends with {0} */
+    const struct mt_refusal *refusals;  /* with names like "kafka.acks"; others mean nothing here */
+    const struct mt_kafka_setting
+        *renamed;               /* the Java client's name and librdkafka's; ends with {0} */
+    const char *const *ignored; /* taken and not given to the client; ends with NULL */
 };
 
 /* The client's settings: `brokers` and what was given as kafka.*, names without that. */

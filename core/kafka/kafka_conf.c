@@ -54,7 +54,7 @@ static enum mt_status unknown_setting(const struct mt_kafka_rules *rules, const 
     for (const struct mt_refusal *r = rules->refusals; r->name; r++)
         if (strncmp(r->name, "kafka.", 6) == 0)
             names[n_names++] = r->name + 6;
-    for (const struct mt_pair *r = rules->renamed; r->key; r++)
+    for (const struct mt_kafka_setting *r = rules->renamed; r->key; r++)
         names[n_names++] = r->key;
     for (int d = 0; d < 2; d++)
         for (size_t i = 0; i < n[d]; i += 2)
@@ -154,7 +154,7 @@ static enum mt_status set_given(struct making *m, const char *key, const char *v
     if (strcmp(key, "ssl.endpoint.identification.algorithm") == 0 && !*value)
         value = "none"; /* Java's way to switch it off */
     const char *name = key;
-    for (const struct mt_pair *r = m->rules->renamed; r->key; r++)
+    for (const struct mt_kafka_setting *r = m->rules->renamed; r->key; r++)
         if (strcmp(key, r->key) == 0)
             name = r->value;
     return set(m, key, name, value, err);
@@ -212,7 +212,7 @@ static enum mt_status set_all(struct making *m, const char *brokers, const struc
                               struct mt_error *err)
 {
     enum mt_status status = MT_OK;
-    for (const struct mt_pair *own = m->rules->own; status == MT_OK && own->key; own++)
+    for (const struct mt_kafka_setting *own = m->rules->own; status == MT_OK && own->key; own++)
         status = set(m, own->key, own->key, own->value, err);
     for (size_t i = 0; status == MT_OK && i < given->n; i++) {
         char *key = mt_strdup(given->items[i].key); /* Spark's names are of any case */

@@ -111,8 +111,10 @@ static int host_run(lua_State *L)
 
 int mt_lua_failure(lua_State *L, const struct mt_error *err)
 {
+    struct mt_error shown = *err;
+    mt_mask(shown.text, strlen(shown.text));
     lua_pushnil(L);
-    lua_pushstring(L, err->text);
+    lua_pushstring(L, shown.text);
     lua_pushinteger(L, err->class_);
     return 3;
 }
@@ -124,6 +126,11 @@ static int push_errno(lua_State *L, enum mt_class class_, const char *path)
     return mt_lua_failure(L, &err);
 }
 
+static enum mt_status get_secret(void *self, const char *name, char **value, struct mt_error *err)
+{
+    return mt_lua_secret(self, name, value, err);
+}
+
 /* show(dir) -> JSON, or nil, message, class */
 static int host_show(lua_State *L)
 {
@@ -131,7 +138,8 @@ static int host_show(lua_State *L)
     char *json, dir[PATH_MAX];
     if (!realpath(luaL_checkstring(L, 1), dir))
         return push_errno(L, MT_CLASS_CHECKPOINT, lua_tostring(L, 1));
-    if (mt_checkpoint_show(dir, &json, &err) != MT_OK)
+    struct mt_secrets secrets = {.self = L, .get = get_secret};
+    if (mt_checkpoint_show(dir, &secrets, &json, &err) != MT_OK)
         return mt_lua_failure(L, &err);
     lua_pushstring(L, json);
     free(json);

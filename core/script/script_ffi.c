@@ -6,5 +6,5 @@
 
 int32_t mt_abi(void)
 {
-    return 4;
+    return 5;
 }

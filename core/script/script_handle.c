@@ -61,6 +61,13 @@ static enum mt_status handle_replay(void *self, const char *bundle, size_t len,
                    "it: that text must finish it, which is for `moontide run`");
 }
 
+static enum mt_status handle_secret(void *self, const char *name, char **value,
+                                    struct mt_error *err)
+{
+    const struct handle *handle = self;
+    return mt_lua_secret(handle->L, name, value, err);
+}
+
 static void on_progress(void *ctx, const char *json)
 {
     struct handle *handle = ctx;
@@ -106,6 +113,7 @@ static enum mt_status open_query(struct handle *handle, struct mt_error *err)
     mt_plan_settings(&handle->plan, &settings);
     settings.job = (struct mt_job){
         .self = handle, .run = handle_run, .reset = handle_reset, .replay = handle_replay};
+    settings.secrets = (struct mt_secrets){.self = handle, .get = handle_secret};
     settings.bundle = handle->bundle;
     settings.bundle_hash = handle->bundle_hash;
     settings.on_progress = on_progress;

@@ -336,23 +336,6 @@ static enum mt_class class_of(const char *name, enum mt_class otherwise)
     return otherwise;
 }
 
-/* The text without the job's secrets; on the stack, where no config was loaded as it was. */
-static const char *masked(lua_State *L, const char *text)
-{
-    int top = lua_gettop(L);
-    lua_getfield(L, LUA_REGISTRYINDEX, "_LOADED");
-    lua_getfield(L, -1, "moontide.config");
-    if (!lua_istable(L, -1))
-        return text;
-    lua_getfield(L, -1, "mask");
-    lua_pushstring(L, text);
-    if (lua_pcall(L, 1, 1, 0) != 0) {
-        lua_settop(L, top);
-        return "an error whose words may hold a secret";
-    }
-    return lua_tostring(L, -1);
-}
-
 /* LuaJIT's words for it are "not enough memory", with or without a place in front. What the
  * script left behind is collected, so that there is room for words. */
 static bool is_out_of_memory(lua_State *L, const char *text, size_t *held)
@@ -379,15 +362,17 @@ static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_e
         text = field(L, top, "text");
     }
     size_t held;
-    if (is_out_of_memory(L, text, &held)) {
-        mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
-                "%s: script out of memory: it held %zu MB and got no more; let it keep less in "
-                "variables, or make batches smaller (maxBatchBytes, maxOffsetsPerTrigger)",
-                masked(L, text), held >> 20);
-        lua_settop(L, top - 1);
-        return MT_FATAL;
-    }
-    mt_fail(err, status, class_, "%s", text ? masked(L, text) : "an error without words");
+    char *shown = mt_strdup(text ? text : "an error without words");
+    mt_mask(shown, strlen(shown));
+    if (is_out_of_memory(L, text, &held))
+        status = mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
+                         "%s: script out of memory: it held %zu MB and got no more; let it keep "
+                         "less in variables, or make batches smaller (maxBatchBytes, "
+                         "maxOffsetsPerTrigger)",
+                         shown, held >> 20);
+    else
+        mt_fail(err, status, class_, "%s", shown);
+    free(shown);
     lua_settop(L, top - 1);
     return status;
 }
@@ -401,4 +386,29 @@ enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_clas
     int failed = lua_pcall(L, n_args, n_results, at);
     lua_remove(L, at);
     return failed ? take_error(L, class_, err) : MT_OK;
+}
+
+/* moontide.config.recall(name) */
+static int recall(lua_State *L)
+{
+    lua_getglobal(L, "require");
+    lua_pushliteral(L, "moontide.config");
+    lua_call(L, 1, 1);
+    lua_getfield(L, -1, "recall");
+    lua_pushvalue(L, 1);
+    lua_call(L, 1, 1);
+    return 1;
+}
+
+enum mt_status mt_lua_secret(lua_State *L, const char *name, char **value, struct mt_error *err)
+{
+    luaL_checkstack(L, 4, "a secret");
+    lua_pushcfunction(L, recall);
+    lua_pushstring(L, name);
+    enum mt_status status = mt_lua_call(L, 1, 1, MT_CLASS_JOB, err);
+    if (status != MT_OK)
+        return MT_FATAL;
+    *value = mt_strdup(lua_tostring(L, -1));
+    lua_pop(L, 1);
+    return MT_OK;
 }

@@ -26,6 +26,10 @@ void mt_lua_bound(lua_State *L, size_t most);
 enum mt_status mt_lua_call(lua_State *L, int n_args, int n_results, enum mt_class class_,
                            struct mt_error *err) MT_NODISCARD;
 
+/* The value that moontide.config has for the name of a secret; the caller frees it. */
+enum mt_status mt_lua_secret(lua_State *L, const char *name, char **value,
+                             struct mt_error *err) MT_NODISCARD;
+
 /* sources() -> table of the texts of Moontide's own Lua files by name ("moontide/init.lua"),
  * which is how debug.getinfo names them behind "@<moontide>/". */
 int mt_lua_sources(lua_State *L);

@@ -208,6 +208,12 @@ static enum mt_status job_replay(void *self, const char *bundle, size_t len, str
     return mt_fail_within(err, MT_FATAL, "loading the script that its batch was made by: ");
 }
 
+static enum mt_status job_secret(void *self, const char *name, char **value, struct mt_error *err)
+{
+    const struct mt_script_job *job = self;
+    return mt_lua_secret(job->first.L, name, value, err);
+}
+
 /* ---- for the query's thread */
 
 /* Whether a file is another than it was; remembers how it is. A file that is not there is being
@@ -333,6 +339,7 @@ void mt_script_job_settings(struct mt_script_job *job, struct mt_query_settings 
     mt_plan_settings(&job->first.plan, settings);
     settings->job =
         (struct mt_job){.self = job, .run = job_run, .reset = job_reset, .replay = job_replay};
+    settings->secrets = (struct mt_secrets){.self = job, .get = job_secret};
     settings->bundle_hash = job->bundle_hash;
     settings->bundle = job->bundle;
 }

@@ -104,6 +104,7 @@ static void set_waiting(struct mt_worker *worker, const char *what)
         return;
     pthread_mutex_lock(&running->mutex);
     snprintf(worker->waiting, sizeof worker->waiting, "%s", what);
+    mt_mask(worker->waiting, strlen(worker->waiting));
     describe_waiting(running, text);
     pthread_mutex_unlock(&running->mutex);
     mt_outbox_waits(running->outbox, text);
@@ -220,6 +221,7 @@ static void note_failure(struct mt_worker *worker, const struct mt_error *err)
     if (first) {
         answer->code = err->class_ ? (int)err->class_ : MT_CLASS_INTERNAL;
         answer->error = *err;
+        mt_mask(answer->error.text, strlen(answer->error.text));
         if (is_one_of_several(worker))
             (void)mt_fail_within(&answer->error, MT_FATAL, "%s: ", worker->label);
     }

@@ -3,7 +3,7 @@
 --- they need of it. All calls are leaf calls; none of them runs Lua.
 local ffi = require "ffi"
 
-local ABI = 4
+local ABI = 5
 
 ffi.cdef(require "moontide._cdef")
 
@@ -81,14 +81,15 @@ function M.cstring(text)
 end
 
 --- Keys and values as struct mt_pairs, and what keeps them alive.
----@param list { name: string, value: string? }[]
+---@param list { name: string, value: string?, secret: string? }[]
 ---@return ffi.cdata* pairs, table keep
 function M.pairs(list)
   local keep = { ffi.new("struct mt_pair[?]", math.max(1, #list)) }
   for i, item in ipairs(list) do
-    local key, value = M.cstring(item.name), item.value and M.cstring(item.value)
-    keep[#keep + 1], keep[#keep + 2] = key, value
-    keep[1][i - 1].key, keep[1][i - 1].value = key, value
+    local pair, key = keep[1][i - 1], M.cstring(item.name)
+    local value, secret = item.value and M.cstring(item.value), item.secret and M.cstring(item.secret)
+    keep[i + 1] = { key, value, secret }
+    pair.key, pair.value, pair.secret = key, value, secret
   end
   local pairs_ = ffi.new "struct mt_pairs"
   pairs_.items, pairs_.n = keep[1], #list

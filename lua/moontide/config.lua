@@ -3,10 +3,12 @@
 --
 -- What mt.conf gave belongs to the job's text: it is kept with it, so that a batch can be known by
 -- all that made it. A secret is kept nowhere; its value is masked wherever a job prints.
+local core = require "moontide._core"
 local fault = require "moontide.fault"
 local paths = require "moontide.paths"
 local suggest = require "moontide.suggest"
 local value = require "moontide.values"
+local C = core.C
 
 local M = {}
 
@@ -15,7 +17,7 @@ local M = {}
 ---@field pinned table<string, string>? values of a batch's bundle, in place of set and environment
 ---@field read table<string, string> name -> value that conf gave
 ---@field asked table<string, boolean> names that were looked for
----@field given table<string, boolean> values that mt.secret gave, as keys
+---@field given table<string, string> values that mt.secret gave -> its name
 ---@field closed boolean the job is loaded: what it consists of is settled
 
 local function fresh(values, pinned)
@@ -23,7 +25,6 @@ local function fresh(values, pinned)
 end
 
 local now = fresh {} ---@type mt.Config of the job whose code runs
-local secrets = {} -- values to be masked, of all jobs
 
 --- Begins a job: values of --set; nothing was read yet.
 ---@param values table<string, string>
@@ -139,23 +140,38 @@ function M.conf(name, default)
   return v
 end
 
+-- The secret of a name, or nil and why there is none.
+local function look_up(name)
+  local text, from = find(name)
+  if text == nil then
+    return nil, ("mt.secret %q is not set; set %s, or run with --set %s=file:PATH"):format(name, from, name)
+  end
+  local path = text:match "^file:(.*)"
+  if path then
+    local content, problem = paths.read(path)
+    if not content then return nil, ("mt.secret %q: %s"):format(name, problem) end
+    text = content:gsub("\r?\n$", "")
+  end
+  C.mt_mask_add(text, #text)
+  now.given[text] = name
+  return text
+end
+
 --- mt.secret; see init.lua.
 ---@param name string
 ---@return string
 function M.secret(name)
   fault.expect("mt.secret: the name", name, "string")
-  local text, from = find(name)
-  if text == nil then
-    fault.raise(("mt.secret %q is not set; set %s, or run with --set %s=file:PATH"):format(name, from, name))
-  end
-  local path = text:match "^file:(.*)"
-  if path then
-    local content, problem = paths.read(path)
-    if not content then fault.raise(("mt.secret %q: %s"):format(name, problem)) end
-    text = content:gsub("\r?\n$", "")
-  end
-  if #text >= 4 then secrets[#secrets + 1] = text end
-  now.given[text] = true
+  local text, problem = look_up(name)
+  return text or fault.raise(problem)
+end
+
+--- The same for the host, which has found the name in a record.
+---@param name string
+---@return string
+function M.recall(name)
+  local text, problem = look_up(name)
+  if not text then error(fault.new("JOB", "FATAL", problem), 0) end
   return text
 end
 
@@ -164,7 +180,7 @@ end
 ---@return string
 function M.stand_in_secret(name)
   local text = "<" .. tostring(name) .. ">"
-  now.given[text] = true
+  now.given[text] = name
   return text
 end
 
@@ -172,21 +188,45 @@ end
 ---@param text string
 ---@return boolean
 function M.is_secret(text)
-  return now.given[text] == true
+  return now.given[text] ~= nil
+end
+
+-- The first secret in a text from a place on, and of those the longest. One that is shorter than what
+-- is masked is in every other text, by chance.
+local function next_secret(text, at)
+  local from, to, name
+  for secret, its_name in pairs(now.given) do
+    local a, b = nil, nil
+    if #secret >= 4 then a, b = text:find(secret, at, true) end
+    if a and (not from or a < from or a == from and b > to) then from, to, name = a, b, its_name end
+  end
+  return from, to, name
+end
+
+--- What a text consists of that has secrets in it: texts, and { secret = NAME } in place of each.
+--- nil: it has none.
+---@param text string
+---@return (string|{ secret: string })[]?
+function M.parts(text)
+  if now.given[text] then return { { secret = now.given[text] } } end
+  local parts, at = {}, 1
+  local from, to, name = next_secret(text, 1)
+  while from do
+    if from > at then parts[#parts + 1] = text:sub(at, from - 1) end
+    parts[#parts + 1], at = { secret = name }, to + 1
+    from, to, name = next_secret(text, at)
+  end
+  if #parts == 0 then return nil end
+  if at <= #text then parts[#parts + 1] = text:sub(at) end
+  return parts
 end
 
 --- The text without the secrets in it.
 ---@param text string
 ---@return string
 function M.mask(text)
-  for _, secret in ipairs(secrets) do
-    local from, to = text:find(secret, 1, true)
-    while from do
-      text = text:sub(1, from - 1) .. "***" .. text:sub(to + 1)
-      from, to = text:find(secret, from + 3, true)
-    end
-  end
-  return text
+  local bytes = core.cstring(text)
+  return core.string(bytes, tonumber(C.mt_mask(bytes, #text)))
 end
 
 return M

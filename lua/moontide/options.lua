@@ -16,6 +16,7 @@ local M = {}
 ---@class mt.Option
 ---@field name string as given
 ---@field value string
+---@field secret string? JSON that stands in records for a value with a secret in it
 ---@field at mt.At
 
 -- Options whose text is JSON over topics; they may be given as a table.
@@ -103,6 +104,23 @@ local function refuse_literal_secret(name, text)
   end
 end
 
+-- A connection may be written out around its password, which is mt.secret's then.
+local function refuse_literal_password(name, text, parts)
+  if name:lower() ~= "connection" then return end
+  local literal = {}
+  for i, part in ipairs(parts or { text }) do literal[i] = type(part) == "string" and part or ";" end
+  local shown = table.concat(literal):lower()
+  if shown:find "%f[%a]pwd%s*=%s*[^;%s]" or shown:find "%f[%a]password%s*=%s*[^;%s]" then
+    fault.raise(("option %q has a password in it, and a job file is kept in the checkpoint; write "
+      .. "\"…;Pwd=\" .. mt.secret \"NAME\" and run with --set NAME=file:PATH"):format(name))
+  end
+end
+
+-- Of a value with secrets in it.
+local function reference(parts)
+  return json.encode(#parts == 1 and parts[1] or json.array(parts))
+end
+
 --- Refuses what is no name for a query, a source or a sink. Names stand in records as JSON and
 --- in C's strings, so they are UTF-8 without a NUL byte.
 ---@param what string the method that was given it
@@ -125,8 +143,10 @@ function M.add(list, name, v)
   local longer = {}
   for i, option in ipairs(list) do longer[i] = option end
   local text = as_text(name, v)
+  local parts = config.parts(text)
   refuse_literal_secret(name, text)
-  longer[#longer + 1] = { name = name, value = text, at = fault.here() }
+  refuse_literal_password(name, text, parts)
+  longer[#longer + 1] = { name = name, value = text, secret = parts and reference(parts), at = fault.here() }
   return longer
 end
 

@@ -12,7 +12,7 @@
 #include "base/base.h"
 
 struct thing {
-    char *subscribe, *start;
+    char *subscribe, *start, *password;
     int64_t rows, bytes, delay_ms;
     bool loss;
     struct mt_pairs kafka;
@@ -27,6 +27,7 @@ static const struct mt_option table[] = {
     {"maxTriggerDelay", MT_OPT_DURATION, "15 minutes", offsetof(struct thing, delay_ms), NULL,
      "delay"},
     {"failOnDataLoss", MT_OPT_BOOL, "true", offsetof(struct thing, loss), NULL, "loss"},
+    {"password", MT_OPT_SECRET, NULL, offsetof(struct thing, password), NULL, "of the user"},
     {"kafka.*", MT_OPT_MAP, NULL, offsetof(struct thing, kafka), NULL, "for librdkafka"},
     {0},
 };
@@ -47,6 +48,28 @@ static int clear(void **state)
 static enum mt_status apply(void)
 {
     return mt_options_apply(table, "kafka source", &given, &thing, &err);
+}
+
+static void a_secret_is_refused_where_it_was_written_down(void **state)
+{
+    (void)state;
+    mt_pairs_add(&given, "password", "hunter2");
+    assert_int_equal(apply(), MT_FATAL);
+    assert_non_null(strstr(err.text, "option \"password\" takes a secret"));
+    assert_null(strstr(err.text, "hunter2"));
+    mt_pairs_free(&given);
+    mt_pairs_add_secret(&given, "password", "hunter2", "{\"secret\":\"PW\"}");
+    assert_int_equal(apply(), MT_OK);
+    assert_string_equal(thing.password, "hunter2");
+}
+
+static void a_value_with_a_secret_in_it_is_not_shown(void **state)
+{
+    (void)state;
+    mt_pairs_add_secret(&given, "maxBatchBytes", "hunter2", "{\"secret\":\"PW\"}");
+    assert_int_equal(apply(), MT_FATAL);
+    assert_non_null(strstr(err.text, "option \"maxBatchBytes\" cannot be this secret"));
+    assert_null(strstr(err.text, "hunter2"));
 }
 
 static void presets_fill_what_is_not_given(void **state)
@@ -121,6 +144,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(presets_fill_what_is_not_given, clear),
+        cmocka_unit_test_teardown(a_secret_is_refused_where_it_was_written_down, clear),
+        cmocka_unit_test_teardown(a_value_with_a_secret_in_it_is_not_shown, clear),
         cmocka_unit_test_teardown(names_and_listed_values_match_in_any_case_and_the_last_one_counts,
                                   clear),
         cmocka_unit_test_teardown(a_map_takes_what_has_its_prefix_without_it, clear),

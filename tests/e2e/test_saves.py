@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import CHECKPOINT, SCRIPT, listed_files, lua, read_table, rows_of, until
+from harness import CHECKPOINT, JOB, SCRIPT, listed_files, lua, read_table, rows_of, until
 
 KILLED = -9
 STEPS = ':select("partition", "offset", "value")'
@@ -121,6 +121,32 @@ def test_what_no_sink_holds_is_run_by_todays_script_whatever_sinks_it_saves_to(s
     assert "runs it" in done.err, done.err
     assert saves.marks("C") == [(0, "new"), (1, "new")]
     assert listed_files(saves.path("A")) == listed_files(saves.path("B")) == []
+
+
+# ---- secrets
+
+def test_a_secret_of_a_save_is_in_no_record_and_in_nothing_that_is_shown(saves):
+    """How a file is compressed stands for a password here: it is asked for again when a sink must be asked."""
+    body = '''
+local function save_secretly(path)
+  batch.write:format "parquet":option("path", path):option("compression", mt.secret "HOW"):save()
+end
+save_secretly(A) save_secretly(B)'''
+    checkpoint = saves.work.checkpoint
+    given = ("--set", "HOW=zstd")
+    saves.add(3)
+    killed = saves.work.run(saves.job(body), *given, kill="sink.committed:0")
+    assert killed.code == KILLED and saves.offsets("A") == [0, 1, 2]
+    assert "zstd" in next(saves.path("A").glob("*.parquet")).name
+    gone = saves.fails(JOB, [f"asking parquet {saves.path('A')} whether it holds it", 'mt.secret "HOW" is not set'],
+                       body.replace('mt.secret "HOW"', '"snappy"'))
+    done = saves.work.run_ok(saves.job(body), *given)
+    assert saves.offsets("A") == saves.offsets("B") == [0, 1, 2]
+    shown = [saves.work.command("ckpt", "show", checkpoint, *more).finish(20) for more in ((), ("--json",))]
+    told = [text for one in (killed, gone, done, *shown) for text in (one.out, one.err)]
+    assert all("zstd" not in text for text in told), told
+    assert b"zstd" not in (checkpoint / "data.mdb").read_bytes()
+    assert b'["compression",{"secret":"HOW"}]' in (checkpoint / "data.mdb").read_bytes()
 
 
 # ---- a script that does otherwise the second time

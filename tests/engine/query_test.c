@@ -310,7 +310,7 @@ static void expect_shown(const struct bench *bench, const char *part)
     char *json, checkpoint[96];
     struct mt_error err;
     snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
-    assert_int_equal(mt_checkpoint_show(checkpoint, &json, &err), MT_OK);
+    assert_int_equal(mt_checkpoint_show(checkpoint, NULL, &json, &err), MT_OK);
     if (!strstr(json, part))
         fail_msg("no %s in %s", part, json);
     free(json);

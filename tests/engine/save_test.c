@@ -60,6 +60,144 @@ static void test_a_batch_makes_two_durable_writes_and_one_for_each_save(void **s
     assert_int_equal(of_saves, 4 * (2 + 2));
 }
 
+/* ---- secrets */
+
+static const char *password, *kept_as; /* of a save, and what its record may hold */
+static bool secret_is_gone;
+
+static enum mt_status secret_of(void *self, const char *name, char **value, struct mt_error *err)
+{
+    (void)self;
+    if (secret_is_gone)
+        return mt_fail(err, MT_FATAL, MT_CLASS_JOB, "mt.secret \"%s\" is not set", name);
+    *value = mt_strdup(strcmp(name, "PW") == 0 ? "hunter2222" : "wrong");
+    return MT_OK;
+}
+
+static enum mt_status save_with_password(struct mt_run *run, const char *path, struct mt_error *err)
+{
+    struct mt_sink_settings settings = {.format = "vault", .path = path};
+    struct mt_sink_record stored;
+    mt_pairs_add(&settings.options, "user", "me");
+    mt_pairs_add_secret(&settings.options, "password", password, kept_as);
+    enum mt_status status = mt_run_save(run, &settings, &run->inputs[0], &stored, err);
+    mt_pairs_free(&settings.options);
+    return status;
+}
+
+static int failures; /* still to come */
+
+static enum mt_status two_with_a_password(struct mt_run *run, struct mt_error *err)
+{
+    enum mt_status status = save_with_password(run, "a", err);
+    if (status == MT_OK && failures > 0 && failures--)
+        return raise_error(err);
+    return status == MT_OK ? save_with_password(run, "b", err) : status;
+}
+
+static void password_init(struct bench *bench, struct script *script)
+{
+    saves_init(bench, script, two_with_a_password, 20);
+    bench->settings.secrets.get = secret_of;
+    password = "hunter2222";
+    kept_as = "{\"secret\":\"PW\"}";
+    secret_is_gone = false;
+    failures = 0;
+}
+
+/* The checkpoint's raw bytes. */
+static bool is_in_the_checkpoint(const struct bench *bench, const char *word)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/ckpt/data.mdb", bench->dir);
+    FILE *in = fopen(path, "r");
+    assert_non_null(in);
+    struct mt_buf bytes = {0};
+    mt_buf_reserve(&bytes, 16 << 20);
+    bytes.len = fread(bytes.data, 1, 16 << 20, in);
+    fclose(in);
+    bool found = memmem(bytes.data, bytes.len, word, strlen(word)) != NULL;
+    mt_buf_free(&bytes);
+    return found;
+}
+
+static void test_a_secret_of_a_save_is_in_no_record(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    password_init(&bench, &script);
+    saves_run_ok(&bench, &script);
+    expect_stored("vault b", 2, 20);
+    assert_false(is_in_the_checkpoint(&bench, "hunter"));
+    assert_true(is_in_the_checkpoint(&bench, "[\"password\",{\"secret\":\"PW\"}]"));
+    saves_deinit(&bench);
+}
+
+static void test_a_sink_that_is_asked_after_a_crash_is_given_todays_secret(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    password_init(&bench, &script);
+    password = "Pwd=hunter2222;Uid=me";
+    kept_as = "[\"Pwd=\",{\"secret\":\"PW\"},\";Uid=me\"]";
+    failures = 1;
+    saves_run_fails(&bench, &script, "amount is null here");
+    assert_false(is_in_the_checkpoint(&bench, "hunter"));
+    given_password[0] = '\0';
+    assert_int_equal(saves_open(&bench, &script), MT_OK);
+    enum mt_turn turn;
+    int64_t at_ms;
+    for (int i = 0; i < 2; i++) /* open, recover */
+        assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err),
+                         MT_OK);
+    assert_string_equal(given_password, password);
+    assert_int_equal(bench_run(&bench), MT_OK);
+    bench_close(&bench);
+    expect_stored("vault a", 2, 20);
+    expect_stored("vault b", 2, 20);
+    assert_false(is_in_the_checkpoint(&bench, "hunter"));
+    saves_deinit(&bench);
+}
+
+static void test_a_secret_that_is_gone_is_named_where_a_sink_must_be_asked(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    password_init(&bench, &script);
+    failures = 1;
+    saves_run_fails(&bench, &script, "amount is null here");
+    secret_is_gone = true;
+    saves_run_fails(&bench, &script,
+                    "asking vault a whether it holds it: mt.secret \"PW\" is not set");
+    secret_is_gone = false;
+    saves_run_ok(&bench, &script);
+    expect_stored("vault b", 2, 20);
+    saves_deinit(&bench);
+}
+
+static enum mt_status another_password_each_batch(struct mt_run *run, struct mt_error *err)
+{
+    password = run->batch_id == 1 ? "second one" : "first one";
+    return save_with_password(run, "a", err);
+}
+
+static void test_another_secret_of_the_same_name_makes_the_sink_anew(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    password_init(&bench, &script);
+    script.today = another_password_each_batch;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(sinks_made, 2);
+    assert_string_equal(given_password, "second one");
+    expect_stored("vault a", 2, 20);
+    saves_deinit(&bench);
+}
+
 /* ---- identities */
 
 static enum mt_status twice_to_one_path(struct mt_run *run, struct mt_error *err)
@@ -119,8 +257,6 @@ static void test_saves_under_conditions_and_in_other_order_keep_their_sinks(void
 }
 
 /* ---- a script that fails */
-
-static int failures; /* still to come */
 
 static enum mt_status fails_between(struct mt_run *run, struct mt_error *err)
 {
@@ -630,7 +766,7 @@ static void test_a_record_that_makes_no_sense_is_told_and_not_followed(void **st
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         char *text = mt_strdup(settings[i]), identity[] = "noop", columns[] = "n INT";
         struct call call = {.identity = identity, .settings = text, .columns = columns};
-        json_t *about = call_describe(&call, "id");
+        json_t *about = call_describe(&call, "id", NULL);
         const char *words = json_string_value(json_object_get(about, "error"));
         assert_non_null(words);
         assert_non_null(strstr(words, "the settings of noop"));
@@ -644,6 +780,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_save_and_the_state_have_each_batch_once),
         cmocka_unit_test(test_a_batch_makes_two_durable_writes_and_one_for_each_save),
+        cmocka_unit_test(test_a_secret_of_a_save_is_in_no_record),
+        cmocka_unit_test(test_a_sink_that_is_asked_after_a_crash_is_given_todays_secret),
+        cmocka_unit_test(test_a_secret_that_is_gone_is_named_where_a_sink_must_be_asked),
+        cmocka_unit_test(test_another_secret_of_the_same_name_makes_the_sink_anew),
         cmocka_unit_test(test_two_saves_to_one_path_are_two_sinks),
         cmocka_unit_test(test_two_saves_of_one_name_are_refused),
         cmocka_unit_test(test_saves_under_conditions_and_in_other_order_keep_their_sinks),

@@ -19,6 +19,7 @@ struct room {
 };
 static struct room *rooms; /* shared with children */
 static int sinks_made;
+static char given_password[32]; /* to the sink that was made last */
 
 static struct vault *vault_of(const char *identity)
 {
@@ -58,6 +59,8 @@ enum mt_status __wrap_mt_sink_new(const struct mt_sink_settings *settings,
     if (!forgets && strcmp(settings->format, "vault") != 0)
         return __real_mt_sink_new(settings, schema, out, err);
     sinks_made++;
+    const char *password = mt_pairs_get(&settings->options, "password");
+    snprintf(given_password, sizeof given_password, "%s", password ? password : "");
     forgetful_type = vault_type;
     forgetful_type.name = "forgetful";
     forgetful_type.exactly_once = false;
@@ -254,7 +257,7 @@ static inline void expect_shown(const struct bench *bench, const char *part)
     char *json, checkpoint[96];
     struct mt_error err;
     snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
-    assert_int_equal(mt_checkpoint_show(checkpoint, &json, &err), MT_OK);
+    assert_int_equal(mt_checkpoint_show(checkpoint, NULL, &json, &err), MT_OK);
     if (!strstr(json, part))
         fail_msg("no %s in %s", part, json);
     free(json);

@@ -55,7 +55,9 @@ static void on_log(const rd_kafka_t *rk, int level, const char *facility, const 
 
 static rd_kafka_t *new_producer(struct mt_mock *mock, struct mt_error *err)
 {
-    static const struct mt_pair settings[] = {
+    static const struct {
+        const char *key, *value;
+    } settings[] = {
         {"test.mock.num.brokers", "1"},
         {"linger.ms", "5"},
         {"partitioner", "consistent"},
@@ -64,8 +66,8 @@ static rd_kafka_t *new_producer(struct mt_mock *mock, struct mt_error *err)
     };
     char why[300] = "";
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    for (const struct mt_pair *s = settings; s->key; s++)
-        rd_kafka_conf_set(conf, s->key, s->value, why, sizeof why);
+    for (size_t i = 0; settings[i].key; i++)
+        rd_kafka_conf_set(conf, settings[i].key, settings[i].value, why, sizeof why);
     rd_kafka_conf_set_opaque(conf, mock);
     rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
     rd_kafka_conf_set_log_cb(conf, on_log);

@@ -86,14 +86,14 @@ const struct mt_refusal kafka_refusals[] = {
 };
 
 /* Names of the Java client that are called otherwise in librdkafka. */
-static const struct mt_pair renamed[] = {
+static const struct mt_kafka_setting renamed[] = {
     {"fetch.max.wait.ms", "fetch.wait.max.ms"},
     {"receive.buffer.bytes", "socket.receive.buffer.bytes"},
     {"send.buffer.bytes", "socket.send.buffer.bytes"},
     {NULL, NULL},
 };
 
-static const struct mt_pair own_settings[] = {
+static const struct mt_kafka_setting own_settings[] = {
     {"client.id", "moontide"},
     {"enable.partition.eof", "true"},
     {"auto.offset.reset", "error"}, /* never skip on its own */

@@ -26,7 +26,9 @@ end
 
 local function options_of(list)
   local map = {}
-  for _, option in ipairs(list) do map[option.name] = config.mask(option.value) end
+  for _, option in ipairs(list) do
+    map[option.name] = config.is_secret(option.value) and "***" or config.mask(option.value)
+  end
   return map
 end
 

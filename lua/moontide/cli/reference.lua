@@ -16,7 +16,7 @@ Numbers and booleans may be given as such or as text; sizes are bytes, or `512k`
 
 local VALUES = {
   MT_OPT_STRING = "text", MT_OPT_INT = "whole number", MT_OPT_BOOL = "true or false", MT_OPT_BYTES = "size",
-  MT_OPT_DURATION = "time, as in `10 seconds`", MT_OPT_MAP = "text",
+  MT_OPT_DURATION = "time, as in `10 seconds`", MT_OPT_MAP = "text", MT_OPT_SECRET = "secret",
 }
 
 local function cell(text)

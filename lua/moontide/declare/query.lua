@@ -150,7 +150,7 @@ local function option_map(list)
   local map = {}
   for _, option in ipairs(list) do
     local name = option.name:lower()
-    map[READS[name] or name] = config.is_secret(option.value) and "***" or option.value
+    map[READS[name] or name] = option.secret and "***" or option.value
   end
   return map
 end
