@@ -177,13 +177,12 @@ enum mt_status calls_from_json(const char *text, struct mt_calls *calls, struct 
     return status;
 }
 
-enum mt_status calls_read(struct mt_calls *calls, struct mt_error *err)
+enum mt_status calls_read(struct mt_calls *calls, int64_t id, struct mt_error *err)
 {
-    struct mt_query *query = calls->query;
     struct mt_buf text = {0};
     bool found = false;
     enum mt_status status =
-        mt_store_get(query->store, MT_RECORD_CALLS, query->plan.id, &text, &found, err);
+        mt_store_get(calls->query->store, MT_RECORD_CALLS, id, &text, &found, err);
     if (status == MT_OK && found)
         status = calls_from_json(text.data, calls, err);
     mt_buf_free(&text);

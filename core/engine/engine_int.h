@@ -183,17 +183,20 @@ int64_t calls_stored_rows(const struct mt_calls *calls);
 bool calls_all_replayed(const struct mt_calls *calls);
 /* Adds "parquet /a holds it (3 rows), parquet /b does not". */
 void calls_tell(const struct mt_calls *calls, struct mt_buf *text);
-/* The record calls[N] of the batch in hand: read (nothing when there is none; its mode is set),
- * written durably. */
-enum mt_status calls_read(struct mt_calls *calls, struct mt_error *err) MT_NODISCARD;
+/* The record calls[N] of batch `id`, nothing when there is none; its mode is set. */
+enum mt_status calls_read(struct mt_calls *calls, int64_t id, struct mt_error *err) MT_NODISCARD;
 enum mt_status calls_from_json(const char *text, struct mt_calls *calls,
                                struct mt_error *err) MT_NODISCARD;
+/* That of the batch in hand, durable on return. */
 enum mt_status calls_write(struct mt_calls *calls, struct mt_error *err) MT_NODISCARD;
 json_t *calls_account(const struct mt_calls *calls);
 
 /* ---- engine_save.c */
 /* Asks every sink of the record whether it holds the batch. */
 enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error *err) MT_NODISCARD;
+/* At a start: what a killed run left at the sinks of the last commit, also where the script saves
+ * no more. Another that cannot be settled now is settled by its next save, if there is one. */
+void saves_settle(struct mt_query *query);
 /* After the script, which ended with status: what becomes of the batch. */
 enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status,
                             struct mt_error *err) MT_NODISCARD;

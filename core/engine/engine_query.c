@@ -84,9 +84,11 @@ static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t
             back_off(query, now_ms, at_ms, err);
         if (status != MT_OK)
             return status;
-        query->sink_recovered = true;
         query->retry_ms = 0;
+    } else if (!query->sink && !query->sink_recovered && query->committed >= 0) {
+        saves_settle(query);
     }
+    query->sink_recovered = true;
     struct mt_source *away = NULL;
     enum mt_status status = recover_positions(query, now_ms, &away, err);
     if (status == MT_RETRY)

@@ -258,7 +258,7 @@ static enum mt_status recover_saves(struct mt_query *query, struct mt_error *err
     struct mt_calls *calls = &query->calls;
     int64_t held = 0;
     calls_clear(calls);
-    enum mt_status status = calls_read(calls, err);
+    enum mt_status status = calls_read(calls, query->plan.id, err);
     if (status == MT_OK)
         status = calls_ask(calls, &held, err);
     if (status == MT_OK && held == 0 && calls->n == 0)

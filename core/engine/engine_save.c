@@ -513,21 +513,29 @@ enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status, struc
     return status;
 }
 
-/* Asks a sink of the record. */
-static enum mt_status ask_line(struct mt_query *query, struct call *call, struct mt_error *err)
+/* The sink of a line, made from what the record has of it. */
+static enum mt_status outlet_of_line(struct mt_query *query, const struct call *call,
+                                     struct outlet **outlet, struct mt_error *err)
 {
     struct mt_sink_settings settings;
     struct ArrowSchema schema = {0};
-    struct outlet *outlet;
     json_t *json;
     enum mt_status status = settings_from_json(call, &query->secrets, &json, &settings, err);
     if (status == MT_OK)
         status = mt_schema_parse(call->columns, &schema, err);
     if (status == MT_OK)
-        status = outlet_of(query, &settings, &schema, call->ordinal, &outlet, err);
+        status = outlet_of(query, &settings, &schema, call->ordinal, outlet, err);
     mt_schema_release(&schema);
     free_settings(&settings);
     json_decref(json);
+    return status;
+}
+
+/* Asks a sink of the record. */
+static enum mt_status ask_line(struct mt_query *query, struct call *call, struct mt_error *err)
+{
+    struct outlet *outlet;
+    enum mt_status status = outlet_of_line(query, call, &outlet, err);
     if (status != MT_OK)
         return mt_fail_within(err, MT_FATAL, "asking %s whether it holds it: ", call->identity);
     call->memory = outlet->sink->type->exactly_once;
@@ -546,6 +554,20 @@ enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error 
         *held += calls->items[i].held;
     }
     return status;
+}
+
+void saves_settle(struct mt_query *query)
+{
+    struct mt_calls last = {.query = query};
+    struct mt_error unheeded = {0};
+    enum mt_status status = calls_read(&last, query->committed, &unheeded);
+    for (int64_t i = 0; status == MT_OK && i < last.n; i++) {
+        struct outlet *outlet;
+        if (outlet_of_line(query, &last.items[i], &outlet, &unheeded) != MT_OK ||
+            recover_outlet(query, outlet, &unheeded) != MT_OK)
+            mt_log(MT_DEBUG, "%s is not settled: %s", last.items[i].identity, unheeded.text);
+    }
+    calls_clear(&last);
 }
 
 /* ---- for ckpt show */
