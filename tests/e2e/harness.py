@@ -195,6 +195,16 @@ class Stream(threading.Thread):
         return self.rows
 
 
+def two_partitions(kafka, rows):
+    """A new topic with so many rows in each of two partitions, and {(partition, offset): value}."""
+    topic, produced = kafka.topic(2), {}
+    for p in range(2):
+        values = [f'{{"n":{2 * n + p},"part":"p{n % 2}","amount":{n / 4}}}' for n in range(rows)]
+        kafka.produce_values(topic, p, values)
+        produced.update({(p, n): value for n, value in enumerate(values)})
+    return topic, produced
+
+
 # ---- the program
 
 

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pytest
 
 from harness import (CHECKPOINT, FAIL_STEPS, KILL_STEPS, LONG, MACHINE, ONCE_STEPS, SINK, Stream, assert_exactly_once,
-                     log_entries, logged_files, read_files, read_table)
+                     log_entries, logged_files, read_files, read_table, two_partitions)
 
 STEPS = ':fromJson("value", "n BIGINT, part STRING, amount DOUBLE", { keep = { "partition", "offset", "value" } })'
 SIGKILLED = -9
@@ -60,13 +60,7 @@ BATCHES, ROWS = 13, 26
 
 @pytest.fixture(scope="module")
 def filled(kafka):
-    topic = kafka.topic(2)
-    produced = {}
-    for p in range(2):
-        values = [f'{{"n":{n},"part":"p{n % 2}","amount":{p}}}' for n in range(ROWS)]
-        kafka.produce_values(topic, p, values)
-        produced.update({(p, n): value for n, value in enumerate(values)})
-    return topic, produced
+    return two_partitions(kafka, ROWS)
 
 
 def crash_job(work, topic):

@@ -11,14 +11,15 @@ from collections import Counter
 import pyarrow.compute as pc
 import pytest
 
-from harness import (FAIL_STEPS, KILL_STEPS, LONG, MACHINE, ONCE_STEPS, Stream, assert_exactly_once, log_entries, logged_files, lua, read_files,
-                     read_table, rows_of)
+from harness import (FAIL_STEPS, KILL_STEPS, LONG, MACHINE, ONCE_STEPS, Stream, assert_exactly_once, log_entries, logged_files,
+                     lua, read_files, read_table, rows_of, two_partitions)
 
 STEPS = ':fromJson("value", "n BIGINT, part STRING, amount DOUBLE", { keep = { "partition", "offset", "value" } })'
 SIGKILLED = -9
 
 # Every batch goes to the first table and every second one to the other too; which of them is
-# first changes. Each row of the first tells what the state counted.
+# first changes. Each row of the first tells what the state counted. No two runs have one text:
+# of what a batch is made by, its rows tell.
 BODY = '''
 for row in batch:rows() do
   state:put(row.part, (state:get(row.part) or 0) + row.amount)
@@ -28,6 +29,7 @@ local seen = (state:get "seen" or 0) + batch:count()
 state:put("seen", seen)
 local rows = batch:withColumn("batch", "BIGINT", function() return id end)
   :withColumn("seen", "BIGINT", function() return seen end)
+  :withColumn("text", "BIGINT", function() return TEXT end)
 local function save_first()
   rows.write:format "parquet":option("path", FIRST):partitionBy "part":save()
 end
@@ -50,12 +52,15 @@ class Tables:
     """The job's two tables in a folder, its checkpoint beside them."""
 
     def __init__(self, work, folder="."):
-        self.work, self.dir = work, work.dir / folder
+        self.work, self.dir, self.texts = work, work.dir / folder, 0
         self.first, self.second = self.dir / "first", self.dir / "second"
 
     def job(self, topic, body=BODY, **more):
+        """The text of the next run."""
+        self.texts += 1
         for name, path in ("FIRST", self.first), ("SECOND", self.second), ("REPORT", self.dir / "report"):
             body = body.replace(name, lua(path))
+        body = body.replace("TEXT", str(self.texts))
         return self.work.job(topic, STEPS, each=body, checkpoint=self.dir / "ckpt", **more)
 
     def assert_whole(self, produced):
@@ -67,6 +72,8 @@ class Tables:
         assert sorted(size) == list(range(len(size)))
         for batch, seen in set(rows_of(first, "batch", "seen")):
             assert seen == sum(n for b, n in size.items() if b <= batch), f"the state before batch {batch} was not its sum"
+        texts = {*rows_of(first, "batch", "text"), *rows_of(second, "batch", "text")}
+        assert len(texts) == len(size), f"a batch was made by two texts: {sorted(texts)}"
 
 
 def assert_recount(state, first):
@@ -83,11 +90,10 @@ def test_forty_kills_at_random_moments_leave_tables_and_state_exact(kafka, work)
     print(f"MOONTIDE_SEED={seed}")
     chance, kills = random.Random(seed), 400 if LONG else 40
     topic, tables = kafka.topic(3), Tables(work)
-    job = tables.job(topic, trigger=None)
     stream = Stream(kafka, topic, 3, rows_per_second=1000)
     stream.start()
     for kill in range(kills):
-        run = work.start(job)
+        run = work.start(tables.job(topic, trigger=None))
         time.sleep(chance.uniform(0.02, 0.7))  # the moment itself is the test
         assert run.alive(), f"kill {kill}, seed {seed}: {run.done()!r}"
         run.kill()
@@ -98,10 +104,10 @@ def test_forty_kills_at_random_moments_leave_tables_and_state_exact(kafka, work)
             assert len(set(places)) == len(places), f"kill {kill}, seed {seed}: {out.name}"
         if kill % 8 == 7:
             # A clean run to the end of what is there: logs and folders agree again.
-            work.run_ok(job, "--once")
+            work.run_ok(tables.job(topic, trigger=None), "--once")
             read_table(tables.first), read_table(tables.second)
     produced = dict(stream.stop())
-    work.run_ok(job, "--once")
+    work.run_ok(tables.job(topic, trigger=None), "--once")
     tables.assert_whole(produced)
     batches = max(read_table(tables.first)["batch"].to_pylist()) + 1
     assert batches > kills / 2, f"{batches} batches in {kills} runs: the kills came before any work"
@@ -117,15 +123,12 @@ def test_forty_kills_at_random_moments_leave_tables_and_state_exact(kafka, work)
 BATCHES, ROWS = 4, 8
 
 
+LIMIT = {"maxOffsetsPerTrigger": 2 * ROWS // BATCHES}
+
+
 @pytest.fixture(scope="module")
 def filled(kafka):
-    topic = kafka.topic(2)
-    produced = {}
-    for p in range(2):
-        values = [f'{{"n":{2 * n + p},"part":"p{n % 2}","amount":{n / 4}}}' for n in range(ROWS)]
-        kafka.produce_values(topic, p, values)
-        produced.update({(p, n): value for n, value in enumerate(values)})
-    return topic, produced
+    return two_partitions(kafka, ROWS)
 
 
 # A step may be one of recovery: it is reached only after a kill somewhere else.
@@ -139,14 +142,13 @@ def test_a_kill_at_this_step_is_recovered_from(work, filled, step):
     for first in FIRST_KILLS:
         tables = Tables(work, str(first))
         tables.dir.mkdir()
-        job = tables.job(topic, source={"maxOffsetsPerTrigger": 2 * ROWS // BATCHES})
-        if first and work.run(job, kill=first).code != SIGKILLED:
+        if first and work.run(tables.job(topic, source=LIMIT), kill=first).code != SIGKILLED:
             continue
         for _ in range(2):  # again in the recovery
-            killed = work.run(job, kill=step)
+            killed = work.run(tables.job(topic, source=LIMIT), kill=step)
             assert killed.code in (0, SIGKILLED), repr(killed)
             reached += killed.code == SIGKILLED
-        work.run_ok(job)
+        work.run_ok(tables.job(topic, source=LIMIT))
         tables.assert_whole(produced)
         if reached:
             break
@@ -159,10 +161,9 @@ def test_a_kill_at_this_step_is_recovered_from(work, filled, step):
 def test_a_kill_in_the_second_save_is_recovered_from(work, filled, step, batch):
     topic, produced = filled
     tables = Tables(work)
-    job = tables.job(topic, source={"maxOffsetsPerTrigger": 2 * ROWS // BATCHES})
-    killed = work.run(job, kill=f"{step}:{batch}#2")
+    killed = work.run(tables.job(topic, source=LIMIT), kill=f"{step}:{batch}#2")
     assert killed.code == SIGKILLED, repr(killed)
-    work.run_ok(job)
+    work.run_ok(tables.job(topic, source=LIMIT))
     tables.assert_whole(produced)
 
 
@@ -174,11 +175,13 @@ def test_a_full_disk_at_this_call_loses_nothing_and_says_so(work, filled, step, 
     tables = Tables(work)
     body = BODY.replace(":save()", "").replace("rows.write", "save(rows.write").replace('"part"', '"part")')
     body = body.replace('SECOND)', 'SECOND))')
-    job = "local function save(writer) pcall(writer.save, writer) end\n" + tables.job(
-        topic, body, source={"maxOffsetsPerTrigger": 2 * ROWS // BATCHES})
+
+    def job():
+        return "local function save(writer) pcall(writer.save, writer) end\n" + tables.job(topic, body, source=LIMIT)
+
     once = step in ONCE_STEPS or step in ("store.space", "file.folder")
-    failed = work.run(job, fail=f"{step}={errno.ENOSPC}" if once else f"{step}:{batch}={errno.ENOSPC}")
+    failed = work.run(job(), fail=f"{step}={errno.ENOSPC}" if once else f"{step}:{batch}={errno.ENOSPC}")
     assert failed.code == MACHINE, f"no run came by {step}" if failed.code == 0 else repr(failed)
     assert re.search("no space left|0 bytes left", failed.err, re.I) and "make room" in failed.err, repr(failed)
-    work.run_ok(job)
+    work.run_ok(job())
     tables.assert_whole(produced)
