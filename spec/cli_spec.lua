@@ -13,15 +13,7 @@ return numbers%s.writeStream%s
 end
 
 describe("the command line", function()
-  local folder
-
-  before_each(function()
-    folder = program.folder()
-  end)
-
-  after_each(function()
-    folder:remove()
-  end)
+  local folder = program.folder(before_each, after_each)
 
   local function usage_error(arguments, ...)
     local done = folder:moontide(arguments)
@@ -100,15 +92,7 @@ describe("the command line", function()
 end)
 
 describe("moontide run", function()
-  local folder
-
-  before_each(function()
-    folder = program.folder()
-  end)
-
-  after_each(function()
-    folder:remove()
-  end)
+  local folder = program.folder(before_each, after_each)
 
   it("ends with 0 when the trigger says it is over", function()
     folder:write("job.lua", job())

@@ -16,14 +16,19 @@ end
 local Folder = {}
 Folder.__index = Folder
 
---- A new folder; `remove` it at the end.
-function M.folder()
-  local dir = assert(io.popen "mktemp -d"):read "*l"
-  return setmetatable({ dir = dir }, Folder)
-end
-
-function Folder:remove()
-  os.execute(("rm -rf '%s'"):format(self.dir))
+--- A folder for the examples of a block, made before each of them and removed behind it.
+---@param before_each fun(fn: function) of busted, which only spec files know
+---@param after_each fun(fn: function)
+---@return Folder
+function M.folder(before_each, after_each)
+  local folder = setmetatable({}, Folder)
+  before_each(function()
+    folder.dir = assert(io.popen "mktemp -d"):read "*l"
+  end)
+  after_each(function()
+    os.execute(("rm -rf '%s'"):format(folder.dir))
+  end)
+  return folder
 end
 
 function Folder:path(name)

@@ -3,10 +3,7 @@
 local program = require "spec.program"
 
 describe("a job that runs", function()
-  local folder
-
-  before_each(function() folder = program.folder() end)
-  after_each(function() folder:remove() end)
+  local folder = program.folder(before_each, after_each)
 
   -- Runs a job over rows 1..n of a memory stream; `steps` is Lua text.
   local function run(n, steps, arguments)

@@ -87,9 +87,7 @@ describe("the shell", function()
   end)
 
   describe("without a terminal", function()
-    local folder
-    before_each(function() folder = program.folder() end)
-    after_each(function() folder:remove() end)
+    local folder = program.folder(before_each, after_each)
 
     it("reads standard input and runs a query", function()
       folder:write("in.lua", [[
@@ -118,9 +116,7 @@ q:stop()
 end)
 
 describe("moontide lua", function()
-  local folder
-  before_each(function() folder = program.folder() end)
-  after_each(function() folder:remove() end)
+  local folder = program.folder(before_each, after_each)
 
   it("runs a script with its arguments, and prints exactly", function()
     folder:write("lib.lua", "return 'beside'")

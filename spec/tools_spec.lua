@@ -6,15 +6,7 @@ local program = require "spec.program"
 local state = require "moontide.batch.state"
 local writer = require "moontide.declare.writer"
 
-local folder
-
-before_each(function()
-  folder = program.folder()
-end)
-
-after_each(function()
-  folder:remove()
-end)
+local folder = program.folder(before_each, after_each)
 
 describe("moontide new", function()
   it("writes a job that check takes and demo runs", function()

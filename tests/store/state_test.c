@@ -9,6 +9,14 @@
 
 #include "store/store_int.h"
 
+/* A new checkpoint in its first batch. */
+static struct mt_store *open_batch(void)
+{
+    struct mt_store *store = open_store();
+    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    return store;
+}
+
 static void put(struct mt_store *store, const char *key, const char *value)
 {
     expect_ok(mt_state_put(mt_store_state(store), key, strlen(key), value, strlen(value), &err));
@@ -65,8 +73,7 @@ static int64_t count(struct mt_store *store)
 static void what_is_put_is_seen_at_once_and_lasts_when_committed(void **unused)
 {
     (void)unused;
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     put(store, "b", "2");
     put(store, "a", "1");
     put(store, "a", "one");
@@ -90,8 +97,7 @@ static void what_is_put_is_seen_at_once_and_lasts_when_committed(void **unused)
 static void what_is_discarded_was_never_there(void **unused)
 {
     (void)unused;
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     put(store, "a", "1");
     put(store, "b", "2");
     expect_ok(put_commit(store, 0));
@@ -111,8 +117,7 @@ static void what_is_discarded_was_never_there(void **unused)
 static void a_walk_keeps_to_its_prefix_and_sees_changes_on_the_way(void **unused)
 {
     (void)unused;
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     put(store, "user/1", "a");
     put(store, "user/3", "c");
     put(store, "z", "z");
@@ -140,8 +145,7 @@ static void a_walk_keeps_to_its_prefix_and_sees_changes_on_the_way(void **unused
 static void a_calls_record_in_the_batch_does_not_disturb_what_was_read(void **unused)
 {
     (void)unused;
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     put(store, "a", "1");
     put(store, "b", "2");
     expect_ok(put_commit(store, 0));
@@ -162,9 +166,8 @@ static void keys_of_no_length_and_longer_ones_than_fit_are_refused(void **unused
 {
     (void)unused;
     char key[MT_STATE_KEY_MAX + 1] = {0};
-    struct mt_store *store = open_store();
+    struct mt_store *store = open_batch();
     struct mt_state *state = mt_store_state(store);
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
     assert_int_equal(mt_state_put(state, key, sizeof key, "x", 1, &err), MT_REJECT);
     assert_non_null(strstr(err.text, "this has 502"));
     assert_int_equal(mt_state_delete(state, "", 0, &err), MT_REJECT);
@@ -281,8 +284,7 @@ static void a_long_walk_that_adds_and_deletes_sees_each_key_once(void **unused)
     (void)unused;
     enum { MANY = 3000 };
     char name[32];
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     for (int i = 0; i < MANY; i++) {
         snprintf(name, sizeof name, "k%05d", i * 2);
         put(store, name, "v");
@@ -362,8 +364,7 @@ static void commit_under_a_limit(void *ctx)
 static void a_disk_that_is_full_stops_the_batch_and_keeps_the_state_before_it(void **unused)
 {
     (void)unused;
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     put(store, "a", "1");
     expect_ok(put_commit(store, 0));
     mt_store_close(store);
@@ -416,8 +417,7 @@ static void a_backup_of_a_running_query_is_a_checkpoint(void **unused)
     (void)unused;
     char file[120];
     snprintf(file, sizeof file, "%s/backup", root);
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     fill(store, 3000, 100);
     expect_ok(put_commit(store, 0));
     expect_ok(put_plan(store, 1, HASH_A, "script"));
@@ -465,8 +465,7 @@ static void a_backup_that_fails_leaves_no_file(void **unused)
     (void)unused;
     char file[120];
     snprintf(file, sizeof file, "%s/backup", root);
-    struct mt_store *store = open_store();
-    expect_ok(put_plan(store, 0, HASH_A, "script"));
+    struct mt_store *store = open_batch();
     fill(store, 3000, 100);
     expect_ok(put_commit(store, 0));
     assert_int_equal(in_child(back_up_under_a_limit, file), 0);
