@@ -17,6 +17,8 @@
 
 typedef struct rd_kafka_TopicCollection_s kafka_topic_collection;
 typedef struct rd_kafka_TopicDescription_s kafka_topic_description;
+typedef struct rd_kafka_TopicPartitionInfo_s kafka_partition_info;
+typedef struct rd_kafka_ListOffsetsResultInfo_s kafka_offset_info;
 typedef struct rd_kafka_Uuid_s kafka_uuid;
 
 struct kafka_newer {
@@ -28,12 +30,21 @@ struct kafka_newer {
     void (*topic_names_destroy)(kafka_topic_collection *);
     void (*describe_topics)(rd_kafka_t *, const kafka_topic_collection *,
                             const rd_kafka_AdminOptions_t *, rd_kafka_queue_t *);
-    const void *(*event_result)(rd_kafka_event_t *);
+    const void *(*event_topics)(rd_kafka_event_t *); /* NULL: it is of another question */
     const kafka_topic_description **(*result_topics)(const void *, size_t *);
     const char *(*description_name)(const kafka_topic_description *);
     const rd_kafka_error_t *(*description_error)(const kafka_topic_description *);
     const kafka_uuid *(*description_id)(const kafka_topic_description *);
     const char *(*uuid_text)(const kafka_uuid *);
+    const kafka_partition_info **(*description_partitions)(const kafka_topic_description *,
+                                                           size_t *);
+    /* And of these: */
+    void (*list_offsets)(rd_kafka_t *, rd_kafka_topic_partition_list_t *,
+                         const rd_kafka_AdminOptions_t *, rd_kafka_queue_t *);
+    rd_kafka_error_t *(*set_isolation)(rd_kafka_AdminOptions_t *, int); /* 1: read_committed */
+    const void *(*event_offsets)(rd_kafka_event_t *);
+    const kafka_offset_info **(*result_offsets)(const void *, size_t *);
+    const rd_kafka_topic_partition_t *(*offset_info)(const kafka_offset_info *);
 };
 
 /* Looked up once. Never NULL; its members may be. */

@@ -224,6 +224,79 @@ static void what_arrives_wakes_and_is_read_without_asking(void **state)
     cluster_free(&c);
 }
 
+static int questions; /* that were waited for: the linker hands them to us (--wrap) */
+
+rd_kafka_resp_err_t __real_rd_kafka_metadata(rd_kafka_t *rk, int all, rd_kafka_topic_t *only,
+                                             const struct rd_kafka_metadata **said, int ms);
+rd_kafka_resp_err_t __wrap_rd_kafka_metadata(rd_kafka_t *rk, int all, rd_kafka_topic_t *only,
+                                             const struct rd_kafka_metadata **said, int ms);
+rd_kafka_resp_err_t
+__real_rd_kafka_offsets_for_times(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *list, int ms);
+rd_kafka_resp_err_t
+__wrap_rd_kafka_offsets_for_times(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *list, int ms);
+
+rd_kafka_resp_err_t __wrap_rd_kafka_metadata(rd_kafka_t *rk, int all, rd_kafka_topic_t *only,
+                                             const struct rd_kafka_metadata **said, int ms)
+{
+    questions++;
+    return __real_rd_kafka_metadata(rk, all, only, said, ms);
+}
+
+rd_kafka_resp_err_t
+__wrap_rd_kafka_offsets_for_times(rd_kafka_t *rk, rd_kafka_topic_partition_list_t *list, int ms)
+{
+    questions++;
+    return __real_rd_kafka_offsets_for_times(rk, list, ms);
+}
+
+/* Takes one row, and at its time waits for the answers of a look, as the engine would be woken. */
+static void take_one(struct mt_source *source, char **start, int64_t now_ms)
+{
+    struct kafka *k = (struct kafka *)source;
+    int64_t rows = 0, until = mt_clock_ms() + PATIENCE_MS;
+    while ((rows < 1 || k->looking > 0) && mt_clock_ms() < until) {
+        struct mt_error err = {0};
+        struct mt_ends ends = {0};
+        must(source->type->available(source, *start, MT_REACH_ARRIVED, now_ms, &ends, &err), &err);
+        if (!ends.nothing) {
+            struct mt_batch batch = batch_of(source, *start, ends.end, ends.facts);
+            rows += batch.array.length;
+            mt_batch_release(&batch);
+            free(*start);
+            *start = mt_strdup(ends.end);
+        } else {
+            rest(source, false);
+        }
+        mt_ends_clear(&ends);
+    }
+    assert_int_equal(rows, 1);
+    assert_int_equal(k->looking, 0);
+}
+
+static void no_batch_of_a_trickle_waits_for_a_broker(void **state)
+{
+    (void)state;
+    struct cluster c = cluster_new("t", 2);
+    struct mt_source *source = source_of(c.brokers, "t", NULL);
+    struct kafka *k = (struct kafka *)source;
+    char *start = start_of(source);
+    put_numbers(&c.client, "t", 0, 0, 1);
+    take_rows(source, &start, MT_REACH_ARRIVED, 1);
+    questions = 0;
+    int64_t now_ms = k->checked_ms, first = now_ms;
+    for (int i = 1; i <= 30; i++) { /* half a minute */
+        now_ms += 1000;
+        put_numbers(&c.client, "t", i % 2, i, 1);
+        take_one(source, &start, now_ms);
+        assert_true(now_ms - k->checked_ms <= KAFKA_REFRESH_MS); /* it was looked all the same */
+    }
+    assert_true(k->checked_ms - first >= 5 * KAFKA_REFRESH_MS);
+    assert_int_equal(questions, 0);
+    free(start);
+    mt_source_free(source);
+    cluster_free(&c);
+}
+
 static void a_limit_is_shared_out_over_what_the_brokers_have(void **state)
 {
     (void)state;
@@ -807,6 +880,34 @@ static void a_topic_made_anew_is_told_from_the_old_one(void **state)
     cluster_free(&c);
 }
 
+/* Longer than the old one was, so that what is received goes on as if nothing had been. */
+static void a_topic_made_anew_is_found_while_records_arrive(void **state)
+{
+    (void)state;
+    struct cluster c = cluster_new("t", 1);
+    put_numbers(&c.client, "t", 0, 0, 20);
+    struct mt_source *source = source_of(c.brokers, "t", NULL);
+    char *start = start_of(source);
+    take_rows(source, &start, MT_REACH_ARRIVED, 20);
+    remake(&c, 1000, 300);
+    struct mt_error err = {0};
+    struct mt_ends ends = {0};
+    enum mt_status status = MT_OK;
+    int64_t began = mt_clock_ms(), now_ms = began;
+    for (; status != MT_FATAL && now_ms < began + PATIENCE_MS; now_ms += 100) {
+        status = source->type->available(source, start, MT_REACH_ARRIVED, now_ms, &ends, &err);
+        mt_ends_clear(&ends);
+        poll(NULL, 0, 5);
+    }
+    assert_int_equal(status, MT_FATAL);
+    assert_int_equal(err.class_, MT_CLASS_DATA_LOSS);
+    assert_contains(err.text, "topic t was deleted and made anew");
+    assert_true(now_ms - began < 2 * KAFKA_REFRESH_MS); /* by the look, and not for want of it */
+    free(start);
+    mt_source_free(source);
+    cluster_free(&c);
+}
+
 /* The new topic has come as far as the old one had: start and end are one text, and there are rows. */
 static void a_topic_made_anew_of_the_same_length_is_read_whole(void **state)
 {
@@ -879,6 +980,7 @@ int main(void)
         cmocka_unit_test(only_the_wanted_columns_are_built),
         cmocka_unit_test(a_timestamp_that_does_not_fit_is_refused_with_its_place),
         cmocka_unit_test(what_arrives_wakes_and_is_read_without_asking),
+        cmocka_unit_test(no_batch_of_a_trickle_waits_for_a_broker),
         cmocka_unit_test(a_limit_is_shared_out_over_what_the_brokers_have),
         cmocka_unit_test(a_limit_holds_for_what_has_arrived),
         cmocka_unit_test(a_target_is_fixed_once_a_run),
@@ -900,6 +1002,7 @@ int main(void)
         cmocka_unit_test(a_topic_that_vanished_is_a_loss_of_its_own),
         cmocka_unit_test(a_topic_made_anew_is_noticed_while_brokers_tell_no_offsets),
         cmocka_unit_test(a_topic_made_anew_is_told_from_the_old_one),
+        cmocka_unit_test(a_topic_made_anew_is_found_while_records_arrive),
         cmocka_unit_test(a_topic_made_anew_of_the_same_length_is_read_whole),
         cmocka_unit_test(the_producer_of_orders_makes_the_rows_it_was_asked_for),
     };

@@ -121,6 +121,10 @@ void kafka_close_clients(struct kafka *k)
         if (k->topics[i].data)
             rd_kafka_topic_destroy(k->topics[i].data);
     }
+    if (k->looks) {
+        rd_kafka_queue_io_event_enable(k->looks, -1, NULL, 0);
+        rd_kafka_queue_destroy(k->looks);
+    }
     for (int i = 0; i < 2; i++)
         if (k->events[i]) {
             rd_kafka_queue_io_event_enable(k->events[i], -1, NULL, 0);

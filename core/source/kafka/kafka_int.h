@@ -6,6 +6,7 @@
  *   kafka_options.c  options that need more than a table
  *   kafka_client.c   the two handles, waiting for brokers
  *   kafka_topics.c   questions to the brokers: partitions, topic ids, offsets
+ *   kafka_look.c     the question that no batch waits for
  *   kafka_range.c    which range to receive: start, loss policy, limits
  *   kafka_split.c    maxOffsetsPerTrigger over partitions (pure)
  *   kafka_fill.c     receiving a range from the queues
@@ -16,6 +17,7 @@
 #define MT_KAFKA_INT_H
 
 #include "kafka/kafka.h"
+#include "kafka/kafka_newer.h"
 #include "source/source_int.h"
 
 enum {
@@ -59,6 +61,7 @@ struct kafka_partition {
     int64_t share;            /* bytes it may still take */
     int64_t taken;            /* records */
     int64_t earliest, latest; /* of the log, as asked last */
+    int64_t looked_from;      /* `from` when a look began: the log cannot end before it */
 };
 
 /* Columns under construction. */
@@ -120,6 +123,9 @@ struct kafka {
     size_t n_parts;
     int64_t checked_ms;       /* when topics and offsets were looked at last; 0: never */
     bool must_check;          /* something is odd: look before going on */
+    rd_kafka_queue_t *looks;  /* where the answers of a look come; NULL: none was begun */
+    int looking;              /* answers to come */
+    bool look_failed;         /* one was not what is known: ask, and wait for it */
     int64_t doubt_ms;         /* since when the brokers tell bad news; 0: they do not */
     struct mt_offsets target; /* of MT_REACH_TARGET and _ALL */
     bool has_target;
@@ -154,6 +160,12 @@ void kafka_close_clients(struct kafka *k);
 /* ---- kafka_topics.c */
 /* Asks which partitions and ids the topics have now. RETRY: no answer. */
 enum mt_status kafka_ask_topics(struct kafka *k, int64_t now_ms, struct mt_error *err) MT_NODISCARD;
+/* One of our topics and its id ("": an old broker tells none); NULL: nothing is known of it. */
+struct kafka_topic *kafka_topic_described(struct kafka *k, const kafka_topic_description *said,
+                                          char id[32]);
+/* Of a question whose answer comes to a queue. */
+rd_kafka_AdminOptions_t *kafka_admin_options(const struct kafka *k);
+void kafka_describe_topics(struct kafka *k, rd_kafka_queue_t *queue);
 /* Asks earliest and latest of every partition in range that is not done. */
 enum mt_status kafka_ask_offsets(struct kafka *k, int64_t now_ms,
                                  struct mt_error *err) MT_NODISCARD;
@@ -165,6 +177,12 @@ bool kafka_topic_has(const struct kafka_topic *topic, int32_t partition);
 /* The partition, made if it is new. */
 struct kafka_partition *kafka_partition_of(struct kafka *k, struct kafka_topic *topic, int32_t id);
 struct kafka_topic *kafka_topic_of(struct kafka *k, const char *name); /* NULL: not ours */
+
+/* ---- kafka_look.c */
+bool kafka_can_look(const struct kafka *k);
+/* Takes the answers of a look that is under way, and begins one when it is time. Is all as known,
+ * that counts as checked; else k->look_failed. */
+void kafka_look(struct kafka *k, int64_t now_ms);
 
 /* ---- kafka_range.c */
 /* Sets up the fill for a batch from `start`, or for exactly [start, end). RETRY: call again. */
@@ -214,6 +232,9 @@ enum kafka_loss {
  * warning, counted, and OK. to = -1: nobody knows. */
 enum mt_status kafka_lost(struct kafka *k, enum kafka_loss kind, const struct kafka_partition *p,
                           int64_t from, int64_t to, struct mt_error *err) MT_NODISCARD;
+
+/* ---- kafka_source.c */
+bool kafka_reads_committed(const struct kafka *k);
 
 /* ---- kafka_facts.c */
 /* {"clusterId":…,"topicIds":{…},"leaderEpochs":{…},"from":{…}}: parts that are known. */

@@ -13,8 +13,8 @@
  * it must be told for a second before it is believed. The exception is a log that begins
  * later than we want to read: that never goes back.
  *
- * A partition in range is asked about once a batch with LATEST, and with ARRIVED, which
- * asks nobody, only every few seconds to find new partitions and topics made anew. */
+ * A partition in range is asked about once a batch with LATEST. With ARRIVED nobody is asked: a
+ * look that no batch waits for tells what has changed (kafka_look.c), and that is asked about. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,7 +180,7 @@ static enum mt_status check(struct kafka *k, int64_t now_ms, struct mt_error *er
     if (status != MT_OK)
         return status;
     k->doubt_ms = 0;
-    k->must_check = false;
+    k->must_check = k->look_failed = false;
     k->checked_ms = now_ms;
     if (!k->starved)
         kafka_go_on(k);
@@ -337,12 +337,20 @@ static bool all_run(const struct kafka *k)
     return true;
 }
 
+/* For how long what was known is good; a look that gets no answer is waited for at last. */
+static int64_t patience(const struct kafka *k)
+{
+    if (k->ear.down)
+        return KAFKA_REFRESH_MS / 5;
+    return kafka_can_look(k) ? 2 * KAFKA_REFRESH_MS : KAFKA_REFRESH_MS;
+}
+
 static bool must_ask(const struct kafka *k, enum mt_reach reach, int64_t now_ms)
 {
     if (k->must_check || !k->checked_ms || !all_run(k))
         return true;
     if (reach == MT_REACH_ARRIVED)
-        return now_ms - k->checked_ms >= (k->ear.down ? KAFKA_REFRESH_MS / 5 : KAFKA_REFRESH_MS);
+        return k->look_failed || now_ms - k->checked_ms >= patience(k);
     return reach == MT_REACH_LATEST || !k->has_target;
 }
 
@@ -370,6 +378,7 @@ static bool can_go_on(struct kafka *k, enum mt_reach reach, const struct mt_offs
         if (is_remade(&k->topics[i]))
             return false; /* a plan would name the new one for rows of the old one */
     k->ear.down = true;   /* asks again in a second, not at every batch */
+    k->look_failed = false;
     k->checked_ms = now_ms;
     return draw_range(k, from, &unheeded) == MT_OK && all_run(k);
 }
@@ -378,6 +387,8 @@ static enum mt_status settle_range(struct kafka *k, const struct mt_offsets *fro
                                    enum mt_reach reach, int64_t now_ms, struct mt_error *err)
 {
     enum mt_status status = draw_range(k, from, err);
+    if (status == MT_OK && reach == MT_REACH_ARRIVED)
+        kafka_look(k, now_ms);
     if (status != MT_OK || !must_ask(k, reach, now_ms))
         return status;
     status = ask_and_check(k, from, now_ms, err);

@@ -154,7 +154,7 @@ static int64_t stable_end(const struct kafka *k, const struct kafka_partition *p
     return p->latest > p->next ? p->latest : p->next;
 }
 
-static bool reads_committed(const struct kafka *k)
+bool kafka_reads_committed(const struct kafka *k)
 {
     char level[32];
     size_t size = sizeof level;
@@ -196,7 +196,7 @@ static char *latest_text(const struct kafka *k)
         return mt_offsets_print(&k->target);
     if (k->fill.reach == MT_REACH_LATEST)
         return ends_text(k, asked_end);
-    return ends_text(k, reads_committed(k) ? stable_end : heard_end);
+    return ends_text(k, kafka_reads_committed(k) ? stable_end : heard_end);
 }
 
 static void tell_ends(struct kafka *k, struct mt_ends *ends)

@@ -123,34 +123,64 @@ static enum mt_status ask_partitions(struct kafka *k, int64_t now_ms, struct mt_
 
 /* ---- topic ids */
 
+struct kafka_topic *kafka_topic_described(struct kafka *k, const kafka_topic_description *said,
+                                          char id[32])
+{
+    const struct kafka_newer *newer = kafka_newer();
+    struct kafka_topic *topic = kafka_topic_of(k, newer->description_name(said));
+    const char *text = newer->uuid_text(newer->description_id(said));
+    if (!topic || rd_kafka_error_code(newer->description_error(said)) || !text)
+        return NULL;
+    bool zero = strspn(text, "A=") == strlen(text);
+    snprintf(id, 32, "%s", zero ? "" : text);
+    return topic;
+}
+
 static void take_ids(struct kafka *k, rd_kafka_event_t *event)
 {
     const struct kafka_newer *newer = kafka_newer();
     size_t n = 0;
-    const kafka_topic_description **said = newer->result_topics(newer->event_result(event), &n);
+    char id[32];
+    const kafka_topic_description **said = newer->result_topics(newer->event_topics(event), &n);
     for (size_t i = 0; i < n; i++) {
-        struct kafka_topic *topic = kafka_topic_of(k, newer->description_name(said[i]));
-        const char *id = newer->uuid_text(newer->description_id(said[i]));
-        if (!topic || rd_kafka_error_code(newer->description_error(said[i])) || !id)
+        struct kafka_topic *topic = kafka_topic_described(k, said[i], id);
+        if (!topic)
             continue;
-        bool known = strspn(id, "A=") < strlen(id); /* all zero: an old broker */
-        snprintf(topic->id, sizeof topic->id, "%s", known ? id : "");
+        memcpy(topic->id, id, sizeof topic->id);
         if (!topic->ours[0])
             memcpy(topic->ours, topic->id, sizeof topic->ours);
     }
 }
 
-static enum mt_status ask_ids(struct kafka *k, int64_t now_ms)
+rd_kafka_AdminOptions_t *kafka_admin_options(const struct kafka *k)
+{
+    char why[200];
+    rd_kafka_AdminOptions_t *options = rd_kafka_AdminOptions_new(k->meta, RD_KAFKA_ADMIN_OP_ANY);
+    if (rd_kafka_AdminOptions_set_request_timeout(options, KAFKA_REQUEST_MS, why, sizeof why))
+        mt_log(MT_DEBUG, "kafka: %s", why);
+    return options;
+}
+
+void kafka_describe_topics(struct kafka *k, rd_kafka_queue_t *queue)
 {
     const struct kafka_newer *newer = kafka_newer();
-    if (!newer->describe_topics || k->no_ids)
-        return MT_OK;
     const char **names = mt_alloc(k->n_topics * sizeof *names);
     for (size_t i = 0; i < k->n_topics; i++)
         names[i] = k->topics[i].name;
     kafka_topic_collection *topics = newer->topic_names(names, k->n_topics);
+    rd_kafka_AdminOptions_t *options = kafka_admin_options(k);
+    newer->describe_topics(k->meta, topics, options, queue);
+    rd_kafka_AdminOptions_destroy(options);
+    newer->topic_names_destroy(topics);
+    free(names);
+}
+
+static enum mt_status ask_ids(struct kafka *k, int64_t now_ms)
+{
+    if (!kafka_newer()->describe_topics || k->no_ids)
+        return MT_OK;
     rd_kafka_queue_t *queue = rd_kafka_queue_new(k->meta);
-    newer->describe_topics(k->meta, topics, NULL, queue);
+    kafka_describe_topics(k, queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(queue, KAFKA_REQUEST_MS);
     rd_kafka_resp_err_t why = event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
     if (why == RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -166,8 +196,6 @@ static enum mt_status ask_ids(struct kafka *k, int64_t now_ms)
     if (event)
         rd_kafka_event_destroy(event);
     rd_kafka_queue_destroy(queue);
-    newer->topic_names_destroy(topics);
-    free(names);
     return why && !k->no_ids ? no_answer(k, now_ms, why) : MT_OK;
 }
 
