@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from common import BUILD, PROGRAM, ROOT, broker, durable_write, json_lines, line_of, output
+from common import BUILD, PROGRAM, ROOT, ahead_of_others, broker, durable_write, json_lines, line_of, output
 
 PARTITIONS, RATE, WARM_UP_S = 4, 1000, 3
 SYNCS = re.compile(r"^\s*\S+\s+\S+\s+\S+\s+(\d+)\s+(?:\d+\s+)?(fdatasync|fsync)$", re.M)
@@ -80,7 +80,7 @@ def print_parse(found):
 
 def latency(options, directory):
     runs = []
-    with broker(directory) as (folder, address):
+    with ahead_of_others(), broker(directory) as (folder, address):
         for sink, wanted in (("noop", "1.5, 10"), ("parquet", "")):
             topic = f"latency-{sink}"
             output("scripts/kafka", "topic", folder, topic, PARTITIONS)
@@ -106,12 +106,15 @@ def follow(address, topic, sink, out, seconds):
 
 def print_latency(found):
     print(f"{found['rate']:,} records a second to {found['partitions']} partitions; until the line of progress is read")
-    widths = ((34, 0), (10, 0), (10, 2), (10, 2), (10, 2), (20, 0), (18, 2))
-    line_of(widths, "", "batches", "p50 ms", "p99 ms", "max ms", "target p50, p99", "durable write ms")
+    print("alone: until a consumer of librdkafka beside it has the record; own: from there to the commit, record "
+          "by record")
+    widths = ((27, 0), (9, 0), (10, 2), (10, 2), (10, 2), (11, 2), (11, 2), (9, 2), (10, 2), (17, 0), (18, 2))
+    line_of(widths, "", "batches", "p50 ms", "p99 ms", "max ms", "alone p50", "alone p99", "own p50", "own p99",
+            "target p50, p99", "durable write ms")
     for run in found["runs"]:
         name = "noop, default trigger" if run["sink"] == "noop" else "parquet, a batch a second"
-        line_of(widths, name, run["batches"], run["p50_ms"], run["p99_ms"], run["max_ms"], run["target"],
-                run["durable_write_ms"])
+        line_of(widths, name, run["batches"], run["p50_ms"], run["p99_ms"], run["max_ms"], run["alone_p50_ms"],
+                run["alone_p99_ms"], run["own_p50_ms"], run["own_p99_ms"], run["target"], run["durable_write_ms"])
 
 
 # ---- keyed state
