@@ -104,6 +104,21 @@ def test_a_kill_around_the_compacted_entry_is_recovered_from(work, filled, step,
     assert sorted(log_entries(work.out)) == list(range(9, BATCHES))
 
 
+@pytest.mark.parametrize("form", ["console", "noop"])
+def test_a_sink_without_a_memory_is_given_a_killed_batch_again_and_check_says_so(work, filled, form):
+    """The weakest that there is: at least once. Nothing is lost to any sink."""
+    topic, produced = filled
+    job = work.job(topic, ':select("offset")', form=form)
+    killed = work.run(job, kill="commit.before:0")
+    assert killed.code == SIGKILLED, repr(killed)
+    again = work.run_ok(job)
+    assert sum(p["numInputRows"] for p in again.progress()) == len(produced)
+    if form == "console":
+        assert killed.err.count("Batch: 0") == again.err.count("Batch: 0") == 1
+    check = work.command("check", work.dir / "job.lua").finish(20)
+    assert check.code == 0 and f"{form}, at least once" in check.out and "shows a batch again" in check.out, check.out
+
+
 @pytest.mark.parametrize("step", FAILS)
 @pytest.mark.parametrize("number, words", [(errno.ENOSPC, "no space left|0 bytes left"),
                                            (errno.EIO, "input/output error|0 bytes left")], ids=["full disk", "broken disk"])

@@ -143,6 +143,18 @@ def test_a_full_disk_under_the_second_table_says_so_and_loses_nothing(work, disk
     both.assert_whole(produced)
 
 
+def test_a_full_disk_under_all_of_it_says_so_and_loses_nothing(work, disk, noise):
+    """Which of the writes meets it is chance: both tables and the checkpoint with its state lie there."""
+    topic, produced = noise
+    both = Both(work, topic, disk / "first", disk / "second", disk / "ckpt")
+    done = work.run(both.text)
+    assert done.code == MACHINE and str(disk) in done.err and "make room" in done.err, repr(done)
+    assert 0 < len(done.progress()) < 8
+    assert work.run(both.text).code in (MACHINE, CHECKPOINT), "still full"
+    enlarge(disk)
+    both.assert_whole(produced)
+
+
 def test_a_full_disk_under_the_state_says_so_and_loses_nothing(work, disk, noise):
     topic, produced = noise
     keep = "for row in batch:rows() do state:put(row.offset, row.value) end"

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A mistake in the job is told at its line; the batch stays uncommitted, and a mended file
 goes on with every row once."""
+import signal
+
 import pytest
 
-from harness import DATA, JOB, MACHINE, MOONTIDE, SCRIPT, assert_exactly_once, read_table
+from harness import DATA, JOB, MACHINE, MOONTIDE, SCRIPT, assert_exactly_once, lua, read_table
 
+STEPS = ':select("partition", "offset", "value")'
 DDL = '"n BIGINT, amount DOUBLE", { keep = { "partition", "offset", "value" } }'
 
 
@@ -153,3 +156,21 @@ end)
 :select("offset")''')
     done = work.run_ok(text)
     assert "hello from the script" in done.err and len(done.progress()) == 1
+
+
+def test_a_record_that_kills_the_process_is_counted_in_attempts_and_a_mended_script_goes_on(kafka, work, topic):
+    """The count is durable before each attempt, so that it is seen that one batch dies again and again."""
+    each = '''local ffi = require "ffi"
+ffi.cdef "void abort(void);"
+state:put("seen", (state:get "seen" or 0) + 1)
+for row in batch:rows() do
+  if row.partition == 1 and row.offset == 2 then ffi.C.abort() end
+end
+batch.write:format "parquet":save(%s)''' % lua(work.out)
+    kills = work.job(topic, STEPS, each=each)
+    for attempt in 1, 2, 3:
+        assert work.run(kills).code == -signal.SIGABRT
+        shown = work.command("ckpt", "show", work.checkpoint).finish(20)
+        assert f"attempt {attempt}, not committed" in shown.out, shown.out
+    work.run_ok(work.job(topic, STEPS, each=each.replace("ffi.C.abort()", "assert(state:get 'seen' == 1)")))
+    assert read_table(work.out).num_rows == 23
