@@ -446,7 +446,7 @@ describe("a writer of a batch", function()
   it("appends, and says why not another mode", function()
     for mode, words in pairs { overwrite = "take away what earlier batches wrote", ignore = "the first batch alone",
       error = "from the second batch on", ErrorIfExists = "from the second batch on", upsert = "for databases" } do
-      assert.matches(words, problem_of(function(w) w:mode(mode) end))
+      assert.matches(words, problem_of(function(w) w:mode(mode):save() end))
     end
     assert.matches('unknown mode "apend"; did you mean "append"%?', problem_of(function(w) w:mode "apend" end))
     over(1, function(batch) batch.write:format "noop":mode "append" end)

@@ -15,6 +15,7 @@
 
 const struct mt_sink_type *const mt_sink_types[] = {
     &sink_parquet, /* files/ */
+    &sink_odbc,    /* odbc/ */
     &sink_console, /* at least once, like the rest */
     &sink_memory,  /* tables of this process */
     &sink_noop,    /* read this one first */
@@ -22,13 +23,14 @@ const struct mt_sink_type *const mt_sink_types[] = {
 };
 
 /* What Spark writes to and Moontide does not, yet. */
-static const char *const formats_not_yet[] = {"kafka", "json",  "csv",  "orc",     "text",
-                                              "avro",  "delta", "jdbc", "foreach", NULL};
+static const char *const formats_not_yet[] = {"kafka", "json",  "csv",     "orc", "text",
+                                              "avro",  "delta", "foreach", NULL};
 
 const struct mt_sink_type *mt_sink_type_of(const char *name)
 {
     for (const struct mt_sink_type *const *type = mt_sink_types; *type; type++)
-        if (strcasecmp((*type)->name, name) == 0)
+        if (strcasecmp((*type)->name, name) == 0 ||
+            ((*type)->alias && strcasecmp((*type)->alias, name) == 0))
             return *type;
     return NULL;
 }

@@ -65,6 +65,7 @@ struct mt_sink_type {
     bool needs_path;                 /* refuse at declaration when no path is given */
     bool needs_checkpoint;           /* a temporary checkpoint is not enough */
     bool partitions;                 /* partitionBy is meaningful, and the number of files */
+    const char *alias;               /* another name for it in jobs; NULL: none */
 
     /* What of its settings names the destination: *place as people see it, with the server it is
      * on; *inside as the destination's own record has it, without. Allocated. NULL: the path, which

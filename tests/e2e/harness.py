@@ -373,7 +373,8 @@ def named(*calls):
     return sorted({name for text in texts for name in call.findall(text)})
 
 
-KILL_STEPS = named("mt_step", "mt_store_write")
+ALL_STEPS = named("mt_step", "mt_store_write")
+KILL_STEPS = [s for s in ALL_STEPS if not s.startswith("odbc.")]  # those of a batch into files
 FAIL_STEPS = named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync")
 # Steps of a new checkpoint, not of a batch.
 ONCE_STEPS = {s for s in KILL_STEPS

@@ -349,10 +349,14 @@ def sinks():
     return re.findall(r'^## writeStream:format "(\w+)"$', page("docs/options.md"), re.M)
 
 
+NEEDED = {"parquet": {"path": "out"}, "odbc": {"connection": "Driver=SQLite3;Database=test.db", "table": "orders"}}
+
+
 def guarantee(tmp_path, sink):
+    needed = "".join(f':option("{key}", "{value}")' for key, value in NEEDED.get(sink, {}).items())
     (tmp_path / "job.lua").write_text(f'''local mt = require "moontide"
 return mt.memoryStream("a INT").writeStream:format "{sink}":queryName "q"
-  :option("checkpointLocation", "ckpt"){':option("path", "out")' if sink == "parquet" else ''}
+  :option("checkpointLocation", "ckpt"){needed}
 ''')
     done = moontide("check", "job.lua", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

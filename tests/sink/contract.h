@@ -11,7 +11,7 @@
 
 #include <signal.h>
 
-#include "support.h"
+#include "databases.h"
 
 struct subject {
     const char *label;

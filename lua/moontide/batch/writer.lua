@@ -13,6 +13,7 @@ local M = {}
 
 ---@class mt.DataFrameWriter: mt.Destination
 ---@field package _scope mt.Scope
+---@field package _mode mt.Option?
 local Writer = {}
 
 --- A writer of a batch.
@@ -40,23 +41,37 @@ local REFUSED = {
   overwrite = "would take away what earlier batches wrote",
   ignore = "would write the first batch alone, and nothing of the later ones",
   error = "would fail from the second batch on, when the destination is there",
-  upsert = "is for databases (ODBC), which are not here yet",
+  upsert = "is for databases (format \"odbc\")",
 }
 REFUSED.errorifexists, REFUSED.default = REFUSED.error, REFUSED.error
 
---- What becomes of rows that are there already. Inside foreachBatch it is "append".
+local DATABASES = { odbc = true, jdbc = true }
+
+--- What becomes of rows that are there already. Inside foreachBatch it is "append", and a database has more:
+--- "upsert" by key, "overwrite", "ignore" of rows whose key is there, "error" when the table is not the query's.
 ---@param mode string
 ---@return mt.DataFrameWriter
 function Writer:mode(mode)
   fault.expect("mode", mode, "string")
   local word = mode:lower()
-  if word == "append" then return self end
-  if REFUSED[word] then
-    fault.raise(("mode %q %s; inside foreachBatch each batch is appended once: write :mode \"append\", or leave "
-      .. ":mode away"):format(mode, REFUSED[word]))
+  if word ~= "append" and not REFUSED[word] then
+    fault.raise(("unknown mode %q%s"):format(mode,
+      suggest.cure(mode, { "append", "overwrite", "ignore", "error", "upsert" })))
   end
-  fault.raise(("unknown mode %q%s"):format(mode,
-    suggest.cure(mode, { "append", "overwrite", "ignore", "error" })))
+  return object.with(self, { _mode = { name = "mode", value = word == "default" and "error" or word, given = mode,
+    at = fault.here() } })
+end
+
+-- The options of a save, with its mode where the format has one.
+local function options_of(self)
+  local mode = self._mode
+  if not mode then return self._options end
+  if DATABASES[self._format] then return options.add(self._options, "mode", mode.value) end
+  if mode.value ~= "append" then
+    fault.raise(("mode %q %s; inside foreachBatch each batch is appended once: write :mode \"append\", or leave "
+      .. ":mode away"):format(mode.given, REFUSED[mode.value]), mode.at)
+  end
+  return self._options
 end
 
 local WORDS = { [C.MT_RETRY] = "RETRY", [C.MT_REJECT] = "REJECT", [C.MT_FATAL] = "FATAL" }
@@ -81,7 +96,7 @@ function Writer:save(path)
   scopes.expect_alive(self._scope, "a frame", "save")
   if self._scope.lost then error(self._scope.lost, 0) end
   local at = fault.here()
-  local settings, keep = destination.settings(self, self._options)
+  local settings, keep = destination.settings(self, options_of(self))
   if path ~= nil then
     if options.find(self._options, "path") then fault.raise "the path is given twice: as an option and to save" end
     keep.path = destination.path("save: the path", path)
