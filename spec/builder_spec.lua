@@ -23,7 +23,7 @@ end
 describe("an unknown name", function()
   it("of mt has a suggestion", function()
     assert.equal('mt has no "readstream"; did you mean "readStream"?', (fault_of(function() return mt.readstream end)))
-    assert.matches('mt has no "nonsense"; there are: array, awaitAny, conf, date',
+    assert.matches('mt has no "nonsense"; there are: array, awaitAny, conf, createDataFrame, date',
       (fault_of(function() return mt.nonsense end)))
   end)
 

@@ -166,6 +166,9 @@ void mt_free(void *p);
  * existing part resolved, so that one folder has one name. UTF-8. Reads the disk only. The
  * caller frees *out with mt_free. */
 enum mt_status mt_path_absolute(const char *path, char **out, struct mt_error *err) MT_NODISCARD;
+/* The files below a folder, hidden ones too, sorted: JSON ["a", "sub/b"], names from the folder
+ * on. Of a file: [""]. The caller frees *json with mt_free. */
+enum mt_status mt_path_files(const char *path, char **json, struct mt_error *err) MT_NODISCARD;
 
 /* ---- log: standard error, one line each, with the thread's query and batch */
 enum mt_level { MT_DEBUG, MT_INFO, MT_WARN, MT_ERROR };

@@ -69,6 +69,22 @@ enum mt_status mt_parquet_finish(struct mt_parquet_writer *writer, int64_t *rows
 void mt_parquet_discard(struct mt_parquet_writer *writer);
 #endif
 
+/* Rows of a local Parquet file, by whomever written, as types of ours; batch_rows at most at a
+ * time. REJECT, with the path and the column, for a file that is none and for a type that is none
+ * of ours. */
+struct mt_parquet_reader;
+enum mt_status mt_parquet_open(const char *path, int64_t batch_rows, struct mt_parquet_reader **out,
+                               struct mt_error *err) MT_NODISCARD;
+/* All columns there are; the reader's. */
+const struct ArrowSchema *mt_parquet_schema(const struct mt_parquet_reader *reader);
+/* Only these columns will be read, in this order. Before the first batch. */
+void mt_parquet_project(struct mt_parquet_reader *reader, const int32_t *columns, int64_t n);
+/* The next rows, with the file and their numbers in it as coordinates; the schema is left to the
+ * caller. Nothing in out->array: there are no more. */
+enum mt_status mt_parquet_next(struct mt_parquet_reader *reader, struct mt_batch *out,
+                               struct mt_error *err) MT_NODISCARD;
+void mt_parquet_close(struct mt_parquet_reader *reader); /* NULL is fine */
+
 /* First `limit` rows of a local file (for people; not a source). Caller releases both. */
 enum mt_status mt_parquet_head(const char *path, int64_t limit, struct ArrowSchema *schema,
                                struct ArrowArray *rows, int64_t *total,

@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: Apache-2.0
 --- Moontide: Spark Structured Streaming's job, in Lua. `local mt = require "moontide"`.
+local bounded = require "moontide.declare.bounded"
 local config = require "moontide.config"
 local dataframe = require "moontide.declare.dataframe"
 local escape = require "moontide.rows.escape"
@@ -24,6 +25,7 @@ end
 
 ---@class mt
 ---@field readStream mt.DataStreamReader a fresh reader at each access
+---@field read mt.DataFrameReader a fresh reader at each access, of what has an end
 ---@field null any null, where nil cannot stand
 ---@field json { encode: (fun(v: any): string), decode: (fun(text: string): any) } exact JSON
 ---@field log { debug: fun(...), info: fun(...), warn: fun(...), error: fun(...) }
@@ -62,6 +64,14 @@ end
 ---@return mt.MemoryStream
 function mt.memoryStream(ddl)
   return fault.guard(dataframe.flawed, memory.stream, ddl)
+end
+
+--- A bounded frame of rows: tables with the names of a DDL; a missing name is null.
+---@param rows_ table<string, any>[]
+---@param ddl string
+---@return mt.BoundedFrame
+function mt.createDataFrame(rows_, ddl)
+  return fault.guard(bounded.flawed, bounded.create, rows_, ddl)
 end
 
 local orders = setmetatable({}, { __mode = "k" }) -- fields or shape -> names in order, and where each is
@@ -132,9 +142,7 @@ local function later(name)
 end
 
 local LATER = { file = "mt.file is for job files" }
-for name in ("createDataFrame odbc read"):gmatch "%S+" do
-  LATER[name] = later(name)
-end
+LATER.odbc = later "odbc"
 for _, name in ipairs { "awaitAny", "job", "table" } do
   LATER[name] = ("mt.%s is for `moontide lua`, the shell and specs, where queries start; a job returns them")
     :format(name)
@@ -146,9 +154,10 @@ end
 return setmetatable(mt, {
   __index = function(_, key)
     if key == "readStream" then return reader.new() end
+    if key == "read" then return bounded.reader() end
     if LATER[key] then fault.raise(LATER[key]) end
     local names = suggest.keys(mt)
-    names[#names + 1] = "readStream"
+    names[#names + 1], names[#names + 2] = "readStream", "read"
     fault.raise(("mt has no %q%s"):format(tostring(key), suggest.cure(key, names)))
   end,
   __newindex = function(_, key)

@@ -234,6 +234,9 @@ EXPECTED = {
                                          ("3", "2026-11-30", "1", "Mon 30 Nov 2026 01:00:00 +01:00"),
                                          ("4", "2026-11-30", "2", "Mon 30 Nov 2026 02:00:00 +01:00")),
     "examples/login.lua": sees_text(*((cut(m["value"]),) for m in ORDERS)),
+    "examples/names_from_a_frame.lua": sees_text(
+        ("u1", "purchase", "bought"), ("u15", "view", "NULL"), ("u2", "view", "NULL"), ("NULL", "NULL", "NULL"),
+        ("u1", "refund", "gave back")),
     "examples/nested_json.lua": sees_nested_rows,
     "examples/rename_and_select.lua": sees_columns_renamed,
     "examples/row_for_each_item.lua": sees_text(("1", "a", "9.50"), ("1", "b", "20.00")),

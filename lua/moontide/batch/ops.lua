@@ -223,6 +223,16 @@ function make.union(step, schema, out, other_schema)
   end
 end
 
+function make.limit(step, schema)
+  local left, all = step.n, M.all(schema)
+  return function(batch, _, count)
+    local n = math.min(left, rows_of(batch))
+    left, count.filtered = left - n, rows_of(batch) - n
+    if n == rows_of(batch) then return select(batch, all, schema) end
+    return M.first(batch, n)
+  end
+end
+
 -- The kept columns of a batch, only for the rows that the reader kept.
 local function kept_columns(batch, keep, schema, result)
   local base = select(batch, keep, schema)

@@ -133,6 +133,23 @@ local function all_stages(run, stages, takes, rows)
   end
 end
 
+--- All stages over one batch of each source.
+---@param run ffi.cdata* struct mt_run, with room for their counts
+---@param stages mt.Stage[]
+---@param takes table<integer, integer> of M.takes
+---@param rows table<integer, ffi.cdata*> batches by place: -1 of the first source, …; taken
+---@return ffi.cdata* batch of the result
+function M.over(run, stages, takes, rows)
+  local ok, problem = pcall(all_stages, run, stages, takes, rows)
+  if not ok then
+    for _, batch in pairs(rows) do C.mt_batch_release(batch) end
+    error(problem, 0)
+  end
+  run.n_steps = #stages
+  return rows[#stages] or rows[-1]
+end
+M.takes = takes_of
+
 --- The function of a plan: takes the address of a struct mt_run, fills its steps and its output, or
 --- hands the result to the function of a foreachBatch.
 ---@param stages mt.Stage[]
@@ -145,13 +162,7 @@ function M.runner(stages, reads, call)
   local function whole(run)
     local rows = {}
     for i, schema in ipairs(reads) do rows[-i] = ops.select(run.inputs + (i - 1), all[i], schema) end
-    local ok, problem = pcall(all_stages, run, stages, takes, rows)
-    if not ok then
-      for _, batch in pairs(rows) do C.mt_batch_release(batch) end
-      error(problem, 0)
-    end
-    local batch = rows[#stages] or rows[-1]
-    run.n_steps = #stages
+    local batch = M.over(run, stages, takes, rows)
     if call then return call(run, batch) end
     run.output = batch
     core.gc(batch, nil) -- moved

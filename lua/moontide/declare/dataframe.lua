@@ -18,6 +18,7 @@ local M = {}
 ---@field package _spread { n: integer, columns: string[] }? files that a batch is written into
 ---@field package _copy (fun(frame: mt.DataFrame, changes: table): mt.DataFrame)? of a batch
 ---@field package _flawed boolean? there was such a fault
+---@field package _make (fun(state: table): mt.DataFrame)? of a bounded frame: makes one more
 ---@field package _apply (fun(frame: mt.DataFrame, make: function, ...): mt.DataFrame)? of a batch: runs a
 --- step now
 local DataFrame = {}
@@ -48,15 +49,22 @@ local NAMES_COLUMNS = { [steps.map] = true, [steps.flat_map] = true, [steps.from
 -- These look up names in the columns there are.
 local LOOKS_UP = { [steps.select] = true, [steps.drop] = true, [steps.rename] = true }
 
+-- A frame behind others: of their kind.
+local function made(frame, state)
+  if frame._make then return frame._make(state) end
+  return object.new(DataFrame, state)
+end
+
 local function add(frame, make, ...)
   if frame._apply then return frame._apply(frame, make, ...) end
   if not frame._schema and LOOKS_UP[make] then return frame end
   local step = make(...)
   if not frame._schema and not NAMES_COLUMNS[make] then return frame end
   local schema = step:derive(frame._schema)
-  return object.new(DataFrame, { _tree = frame._tree and tree.step(step, { frame._tree }, schema),
+  return made(frame, { _tree = frame._tree and tree.step(step, { frame._tree }, schema),
     _flawed = frame._flawed, _schema = schema, _spread = frame._spread })
 end
+M.add = add
 
 local function spread(frame, n, columns)
   local changes = { _spread = { n = n, columns = columns } }
@@ -163,11 +171,15 @@ local function expect_distinct_sources(one, other)
   end
 end
 
-local function expect_stream(what, other)
+local function kind_of(frame)
+  return frame._apply and "a batch" or frame._make and "a bounded frame" or "a stream"
+end
+
+local function expect_alike(what, one, other)
   if not object.is_a(other, DataFrame) then
     fault.raise(("%s takes another frame, not %s"):format(what, other == nil and "nil" or "a " .. type(other)))
-  elseif other._apply then
-    fault.raise(what .. ": a stream and a batch do not go together")
+  elseif kind_of(one) ~= kind_of(other) then
+    fault.raise(("%s: %s and %s do not go together"):format(what, kind_of(one), kind_of(other)))
   end
 end
 
@@ -176,15 +188,15 @@ end
 ---@param other mt.DataFrame
 ---@return mt.DataFrame
 function DataFrame:union(other)
-  expect_stream("union", other)
+  expect_alike("union", self, other)
   if not self._schema or not other._schema then
-    return object.new(DataFrame, { _flawed = true, _schema = self._schema })
+    return made(self, { _flawed = true, _schema = self._schema })
   end
   local step = steps.union(self._schema, other._schema)
   local schema = step:derive(self._schema, other._schema)
-  if self._flawed or other._flawed then return object.new(DataFrame, { _flawed = true, _schema = schema }) end
-  expect_distinct_sources(self._tree, other._tree)
-  return object.new(DataFrame, { _tree = tree.step(step, { self._tree, other._tree }, schema), _schema = schema,
+  if self._flawed or other._flawed then return made(self, { _flawed = true, _schema = schema }) end
+  if not self._make then expect_distinct_sources(self._tree, other._tree) end
+  return made(self, { _tree = tree.step(step, { self._tree, other._tree }, schema), _schema = schema,
     _spread = spread_of_union(self, other) })
 end
 

@@ -31,33 +31,35 @@ local function arrays_of(schema, rows, at)
   return building.finish(#rows)
 end
 
-local function check_rows(schema, rows)
-  fault.expect("addData", rows, "table")
+local function check_rows(what, schema, rows)
+  fault.expect(what, rows, "table")
   for i, row in ipairs(rows) do
     if type(row) ~= "table" then
-      fault.raise(("addData: row %d is a %s; a row is a table of names"):format(i, type(row)))
+      fault.raise(("%s: row %d is a %s; a row is a table of names"):format(what, i, type(row)))
     end
     for name in pairs(row) do
       if not schema.by_name[name] then
-        fault.raise(("addData: row %d has %q, which is no column%s"):format(i, tostring(name),
+        fault.raise(("%s: row %d has %q, which is no column%s"):format(what, i, tostring(name),
           suggest.cure(name, schema:names())))
       end
     end
   end
-  if #rows == 0 and next(rows) ~= nil then fault.raise "addData takes a list of rows: { { a = 1 } }" end
+  if #rows == 0 and next(rows) ~= nil then fault.raise(what .. " takes a list of rows: { { a = 1 } }") end
 end
 
 --- Columns, as one struct array, of rows that are tables with the schema's names.
 ---@param schema mt.Schema
 ---@param rows table<string, any>[]
+---@param what string? who is given the rows, for errors
 ---@return ffi.cdata* struct ArrowArray, the caller's
-function M.array_of(schema, rows)
-  check_rows(schema, rows)
+function M.array_of(schema, rows, what)
+  what = what or "addData"
+  check_rows(what, schema, rows)
   local at = { i = 0 }
   local ok, arrays = pcall(arrays_of, schema, rows, at)
   if not ok then
     if not columns.is_misfit(arrays) then error(arrays, 0) end
-    fault.raise(("addData: row %d: %s"):format(at.i + 1, arrays.text))
+    fault.raise(("%s: row %d: %s"):format(what, at.i + 1, arrays.text))
   end
   local out = core.new "struct ArrowArray"
   C.mt_array_struct(arrays, #schema.fields, #rows, out)

@@ -332,6 +332,29 @@ function M.expect_same_names(one, other)
   end
 end
 
+-- ---- the first rows
+
+--- Refuses what is no number of rows.
+---@param what string
+---@param n any
+function M.expect_rows(what, n)
+  if type(n) == "number" and n >= 0 and n == math.floor(n) then return end
+  fault.raise(("%s takes a whole number of rows, not %s"):format(what,
+    type(n) == "number" and tostring(n) or type(n) == "nil" and "nil" or "a " .. type(n)))
+end
+
+--- The first n rows of all there are.
+---@param n integer
+---@return mt.Step
+function M.limit(n)
+  M.expect_rows("limit", n)
+  return step("limit", ("limit(%d)"):format(n), {
+    n = n,
+    derive = function(_, schema) return schema end,
+    needs = function(_, _, wanted) return wanted end,
+  })
+end
+
 -- ---- partitions, of which a batch here has one
 
 local function expect_count(what, n)
