@@ -113,12 +113,18 @@ enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt
  * batch uncommitted; close it. */
 enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_turn *turn,
                              int64_t *at_ms, struct mt_error *err) MT_NODISCARD;
+/* What became of a reload. */
+enum mt_reload {
+    MT_RELOAD_TAKEN, /* sources and sink are taken, the old ones freed; the old job may be closed */
+    MT_RELOAD_NOT_NOW, /* a batch is under way; nothing was taken */
+    MT_RELOAD_AWAY,    /* the new sink cannot be reached, err says why; nothing was taken */
+    MT_RELOAD_REFUSED, /* by the rules for restarts; theirs are freed, the query goes on as before
+                        */
+    MT_RELOAD_FAILED,  /* taken, and the query is over */
+};
 /* Today's job becomes that of other settings (source, sink and job; the checkpoint stays), between
- * a commit and the next plan, or for a batch that waits to be retried. RETRY: not now, nothing was
- * taken. OK: sources and sink are taken, the old ones freed, and the old job may be closed. REJECT:
- * by the rules for restarts they may not take over; theirs are freed and the query goes on as
- * before. */
-enum mt_status mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
+ * a commit and the next plan, or for a batch that waits: for its source, or to be retried. */
+enum mt_reload mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
                                struct mt_error *err) MT_NODISCARD;
 /* From now on every batch reads up to what the origin has (whatever the trigger says), until
  * mt_query_drained: nothing was left to read. For processAllAvailable. */

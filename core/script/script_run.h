@@ -57,10 +57,11 @@ struct mt_worker {
     /* of script_reload.c */
     struct mt_script_job *next; /* loaded, and not taken over yet; or NULL */
     struct mt_query_settings next_settings;
-    int64_t look_ms; /* by the monotonic clock: when to look at the files again */
-    bool resting;    /* they changed: load them when they do not any more */
-    bool failed;     /* to load them */
-    char *complaint; /* the last one, or NULL */
+    int64_t look_ms;           /* by the monotonic clock: when to look at the files again */
+    bool resting;              /* they changed: load them when they do not any more */
+    bool failed;               /* to load them */
+    int64_t again_ms, wait_ms; /* its sink is away: when to ask again, and the last wait; or 0 */
+    char *complaint;           /* the last one, or NULL */
 };
 
 struct mt_running {
