@@ -7,12 +7,10 @@
 #define MT_ENGINE_H
 
 #include "batch/batch.h"
+#include "sink/sink.h"
 #include "trigger/trigger.h"
 
 struct mt_source;
-struct mt_sink;
-struct mt_sink_settings;
-struct mt_sink_record;
 struct mt_state;
 struct mt_calls;
 
@@ -89,9 +87,11 @@ struct mt_query_settings {
     const char *shape;
     bool finish_with_new_script; /* the user's word: today's script ends a batch that some sinks
                                     hold */
-    int64_t accept_replay; /* the user's word for this batch: what sinks hold of it stands; -1 */
-    int64_t max_steps;     /* steps in the job */
-    int64_t max_batches;   /* 0: no limit */
+    int64_t accept_replay;  /* the user's word for this batch: what sinks hold of it stands; -1 */
+    enum mt_sink_said said; /* the user's word on whether sinks hold batch said_batch */
+    int64_t said_batch;
+    int64_t max_steps;   /* steps in the job */
+    int64_t max_batches; /* 0: no limit */
     /* Where sinks that show rows to people put them; NULL: standard output. */
     void (*print)(void *ctx, const char *text);
     /* After each batch: a StreamingQueryProgress as one line of JSON, and a short line for people.

@@ -111,6 +111,8 @@ struct mt_query {
     bool replaying; /* the job runs the script that began the batch in hand */
     bool finish_with_new_script;
     int64_t accept_replay;
+    enum mt_sink_said said; /* of batch said_batch */
+    int64_t said_batch;
     char bundle_hash[65];
     char *bundle;
     char *time_zone;

@@ -562,6 +562,8 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->n_sources = settings->n_sources;
     query->finish_with_new_script = settings->finish_with_new_script;
     query->accept_replay = settings->accept_replay;
+    query->said = settings->said;
+    query->said_batch = settings->said_batch;
     query->max_batches = settings->max_batches;
     query->on_progress = settings->on_progress;
     query->on_line = settings->on_line;

@@ -435,7 +435,7 @@ static enum mt_status take_line(struct mt_calls *calls, const struct outlet *out
     if (*added)
         *out = add_line(calls, outlet);
     struct call *call = *out;
-    call->memory = outlet->sink->type->exactly_once;
+    call->memory = mt_sink_is_exactly_once(outlet->sink);
     call->intent = call->memory && (*added || calls->mode == CALLS_ACCEPT);
     call->rows = rows;
     call->fingerprint = fingerprint;
@@ -541,7 +541,7 @@ static enum mt_status ask_line(struct mt_query *query, struct call *call, struct
     if (status != MT_OK)
         return mt_fail_within(err, status == MT_RETRY ? MT_RETRY : MT_FATAL,
                               "asking %s whether it holds it: ", call->identity);
-    call->memory = outlet->sink->type->exactly_once;
+    call->memory = mt_sink_is_exactly_once(outlet->sink);
     if (!call->memory)
         return MT_OK;
     status = recover_outlet(query, outlet, err);

@@ -16,6 +16,8 @@ struct mt_run_request {
     bool no_reload;              /* the job stays as it is when its files change */
     bool finish_with_new_script; /* the user's word, as in struct mt_query_settings */
     int64_t accept_replay;       /* likewise; -1 */
+    int64_t said_batch;          /* likewise; -1 */
+    bool said_held;              /* of said_batch */
     int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
     int64_t max_batches; /* of each query; 0: no limit */
     int64_t max_rows;    /* each query stops after the batch that reaches it; 0: no limit */

@@ -647,7 +647,8 @@ static void a_batch_is_spread_over_files_in_even_parts_and_in_order(void **state
     assert_spread(place, &setup, 0, "");
     setup.partition_by[0] = "kind";
     setup.n_files = 2;
-    assert_spread(place, &setup, 8, "kind=__HIVE_DEFAULT_PARTITION__:0,3;"
+    assert_spread(place, &setup, 8,
+                  "kind=__HIVE_DEFAULT_PARTITION__:0,3;"
                   "kind=__HIVE_DEFAULT_PARTITION__:6;kind=a:1;kind=a:4,7;kind=b:2;kind=b:5");
 }
 
@@ -661,7 +662,8 @@ static void rows_with_equal_values_are_spread_to_one_file(void **state)
     struct mt_sink *sink;
     struct mt_error err = {0};
     assert_int_equal(make_sink(&setup, &place->schema, &sink, &err), MT_FATAL);
-    assert_non_null(strstr(err.text, "repartition by \"no_such\": there is no such column any more"));
+    assert_non_null(
+        strstr(err.text, "repartition by \"no_such\": there is no such column any more"));
 }
 
 static void a_batch_in_several_files_is_stored_with_all_of_them(void **state)
