@@ -41,32 +41,57 @@ enum mt_status mt_json_read(struct mt_json_reader *reader, const struct mt_batch
 void mt_json_result_clear(struct mt_json_result *result);
 
 #ifndef MT_CDEF
-/* ---- Parquet */
+/* ---- files */
 
-/* Where the encoder's bytes go. Returns 0, or an errno; then nothing more is written. */
+/* Where an encoder's bytes go. Returns 0, or an errno; then nothing more is written. */
 typedef int (*mt_write_fn)(void *ctx, const void *bytes, size_t len);
 
-struct mt_parquet_settings {
-    const char *compression;         /* none, uncompressed, snappy, gzip, zstd, lz4 */
-    const struct mt_pairs *metadata; /* key-value pairs of the footer, or NULL */
-    int64_t row_group_rows;          /* 0: Arrow's default */
+enum mt_file_format { MT_FILE_PARQUET, MT_FILE_ORC, MT_FILE_JSON, MT_FILE_CSV, MT_FILE_TEXT };
+
+/* Texts that are NULL have the default of their format. */
+struct mt_file_settings {
+    char *compression; /* Parquet: none, uncompressed, snappy, gzip, zstd, lz4; ORC: zlib
+                          for gzip; the rest: none, uncompressed, gzip, zstd, bzip2,
+                          deflate */
+    const struct mt_pairs *metadata; /* Parquet: key-value pairs of the footer, or NULL */
+    int64_t row_group_rows;          /* Parquet; 0: Arrow's default */
+
+    /* JSON, CSV, text */
+    char *line_sep;    /* NULL: a line feed */
+    char *date_format; /* JSON, CSV: letters of Java's DateTimeFormatter */
+    char
+        *timestamp_format; /* the default has three digits of a second, six where three lose some */
+    bool keep_null_fields; /* JSON: {"a":null} */
+
+    /* CSV */
+    char *sep, *quote, *escape; /* NULL: , " \ */
+    char *null_value;           /* NULL: nothing */
+    char *empty_value;          /* NULL: "" */
+    bool header, quote_all;
+    bool bare_quotes;        /* a quote alone is no reason to quote a value */
+    bool keep_blanks_before; /* around values; Spark drops them by default */
+    bool keep_blanks_behind;
 };
-struct mt_parquet_writer;
-/* Refuses (REJECT) a schema Parquet cannot hold, naming the column. Timestamps are written
- * as microseconds UTC (isAdjustedToUTC), decimals in the narrowest physical type,
- * lists as list.element, maps as key_value.key and .value, all but keys nullable; Spark's
- * own row metadata is not needed. */
-enum mt_status mt_parquet_writer_new(const struct ArrowSchema *schema,
-                                     const struct mt_parquet_settings *settings, mt_write_fn write,
-                                     void *ctx, struct mt_parquet_writer **out,
-                                     struct mt_error *err) MT_NODISCARD;
-/* Borrows array (of schema): it is copied from before the call returns. */
-enum mt_status mt_parquet_write(struct mt_parquet_writer *writer, const struct ArrowArray *array,
-                                struct mt_error *err) MT_NODISCARD;
-/* Writes the footer. rows: what the footer says. The writer is freed either way. */
-enum mt_status mt_parquet_finish(struct mt_parquet_writer *writer, int64_t *rows,
-                                 struct mt_error *err) MT_NODISCARD;
-void mt_parquet_discard(struct mt_parquet_writer *writer);
+struct mt_file_writer;
+/* Refuses (REJECT) a schema that the format cannot hold, naming the column.
+ *
+ * Parquet: timestamps are written as microseconds UTC (isAdjustedToUTC), decimals in the
+ * narrowest physical type, lists as list.element, maps as key_value.key and .value, all but
+ * keys nullable; Spark's own row metadata is not needed. ORC: timestamps are instants.
+ * JSON, CSV, text: what Spark writes, times in the session's zone. */
+enum mt_status mt_file_writer_new(enum mt_file_format format, const struct ArrowSchema *schema,
+                                  const struct mt_file_settings *settings, mt_write_fn write,
+                                  void *ctx, struct mt_file_writer **out,
+                                  struct mt_error *err) MT_NODISCARD;
+/* Borrows array (of schema): it is copied from before the call returns. REJECT when a value
+ * cannot be said in the format. */
+enum mt_status mt_file_write(struct mt_file_writer *writer, const struct ArrowArray *array,
+                             struct mt_error *err) MT_NODISCARD;
+/* Writes the footer, or what a compressor holds. rows: what the footer says, or the lines
+ * that were made of rows. The writer is freed either way. */
+enum mt_status mt_file_finish(struct mt_file_writer *writer, int64_t *rows,
+                              struct mt_error *err) MT_NODISCARD;
+void mt_file_discard(struct mt_file_writer *writer);
 #endif
 
 /* Rows of a local Parquet file, by whomever written, as types of ours; batch_rows at most at a

@@ -6,6 +6,7 @@
 #define MT_COLUMNAR_INT_H
 
 #include <exception>
+#include <memory>
 #include <new>
 
 #include "columnar/columnar.h"
@@ -26,5 +27,32 @@ static enum mt_status mt_guarded(const char *doing, struct mt_error *err, Body b
         return mt_fail(err, MT_FATAL, MT_CLASS_INTERNAL, "%s: %s", doing, thrown.what());
     }
 }
+
+/* ---- files: one encoder a format */
+
+struct mt_file_writer {
+    virtual ~mt_file_writer() = default;
+    virtual enum mt_status write(const struct ArrowArray *array, struct mt_error *err) = 0;
+    virtual enum mt_status finish(int64_t *rows, struct mt_error *err) = 0;
+};
+
+/* Each returns through *out, or refuses the schema or a setting. */
+using mt_file_maker = enum mt_status (*)(const struct ArrowSchema *schema,
+                                         const struct mt_file_settings *settings, mt_write_fn write,
+                                         void *ctx, std::unique_ptr<mt_file_writer> *out,
+                                         struct mt_error *err);
+enum mt_status mt_make_parquet(const struct ArrowSchema *, const struct mt_file_settings *,
+                               mt_write_fn, void *, std::unique_ptr<mt_file_writer> *,
+                               struct mt_error *);
+enum mt_status mt_make_orc(const struct ArrowSchema *, const struct mt_file_settings *, mt_write_fn,
+                           void *, std::unique_ptr<mt_file_writer> *, struct mt_error *);
+enum mt_status mt_make_json(const struct ArrowSchema *, const struct mt_file_settings *,
+                            mt_write_fn, void *, std::unique_ptr<mt_file_writer> *,
+                            struct mt_error *);
+enum mt_status mt_make_csv(const struct ArrowSchema *, const struct mt_file_settings *, mt_write_fn,
+                           void *, std::unique_ptr<mt_file_writer> *, struct mt_error *);
+enum mt_status mt_make_text(const struct ArrowSchema *, const struct mt_file_settings *,
+                            mt_write_fn, void *, std::unique_ptr<mt_file_writer> *,
+                            struct mt_error *);
 
 #endif

@@ -9,84 +9,32 @@
  * time; on a column of event names it makes the file small. */
 #include <arrow/api.h>
 #include <arrow/c/bridge.h>
-#include <arrow/io/interfaces.h>
 #include <parquet/arrow/schema.h>
 #include <parquet/arrow/writer.h>
 #include <parquet/metadata.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <string_view>
 #include <unordered_set>
 
-#include "columnar_int.h"
+#include "columnar_arrow.h"
 
-/* ---- the sink's function as a stream */
-
-struct byte_stream final : arrow::io::OutputStream {
-    byte_stream(mt_write_fn write, void *ctx) : write_(write), ctx_(ctx)
-    {
-    }
-
-    arrow::Status Write(const void *bytes, int64_t len) override
-    {
-        if (error == 0)
-            error = write_(ctx_, bytes, (size_t)len);
-        if (error != 0)
-            return arrow::Status::IOError(strerror(error));
-        written_ += len;
-        return arrow::Status::OK();
-    }
-
-    arrow::Status Close() override
-    {
-        closed_ = true;
-        return arrow::Status::OK();
-    }
-
-    bool closed() const override
-    {
-        return closed_;
-    }
-
-    arrow::Result<int64_t> Tell() const override
-    {
-        return written_;
-    }
-
-    int error = 0; /* errno of the write that failed; nothing is written after it */
-
-  private:
-    mt_write_fn write_;
-    void *ctx_;
-    int64_t written_ = 0;
-    bool closed_ = false;
-};
-
-struct mt_parquet_writer {
+struct parquet_writer final : mt_file_writer {
     std::shared_ptr<arrow::Schema> schema;
     std::shared_ptr<arrow::KeyValueMetadata> metadata;
     parquet::WriterProperties::Builder properties;
     std::shared_ptr<byte_stream> stream;
     std::unique_ptr<parquet::arrow::FileWriter> file; /* NULL before the first batch */
-};
 
-static enum mt_status arrow_failed(const mt_parquet_writer *writer, const arrow::Status &status,
-                                   struct mt_error *err)
-{
-    int error = writer->stream->error;
-    if (error == ENOSPC || error == EDQUOT)
-        return mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "cannot write Parquet: disk full (%s)",
-                       strerror(error));
-    if (error == ENOMEM || error == EMFILE || error == ENFILE)
-        return mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "cannot write Parquet: %s",
-                       strerror(error));
-    if (error != 0)
-        return mt_fail(err, MT_FATAL, MT_CLASS_SINK, "cannot write Parquet: %s", strerror(error));
-    return mt_fail(err, MT_FATAL, status.IsOutOfMemory() ? MT_CLASS_MACHINE : MT_CLASS_INTERNAL,
-                   "cannot write Parquet: %s", status.ToString().c_str());
-}
+    ~parquet_writer() override
+    {
+        if (stream->error == 0)
+            stream->error = ECANCELED; /* Arrow's destructor would write a footer */
+    }
+    enum mt_status write(const struct ArrowArray *array, struct mt_error *err) override;
+    enum mt_status finish(int64_t *rows, struct mt_error *err) override;
+};
 
 /* ---- which columns get a dictionary */
 
@@ -129,7 +77,7 @@ static void collect_leaves(const std::shared_ptr<arrow::Array> &array, arrow::Ar
     }
 }
 
-static arrow::Status choose_dictionaries(mt_parquet_writer *writer, const arrow::RecordBatch &batch)
+static arrow::Status choose_dictionaries(parquet_writer *writer, const arrow::RecordBatch &batch)
 {
     std::shared_ptr<parquet::SchemaDescriptor> columns;
     ARROW_RETURN_NOT_OK(parquet::arrow::ToParquetSchema(writer->schema.get(),
@@ -145,7 +93,7 @@ static arrow::Status choose_dictionaries(mt_parquet_writer *writer, const arrow:
 
 /* ---- writing */
 
-static arrow::Status open_file(mt_parquet_writer *writer)
+static arrow::Status open_file(parquet_writer *writer)
 {
     ARROW_ASSIGN_OR_RAISE(writer->file, parquet::arrow::FileWriter::Open(
                                             *writer->schema, arrow::default_memory_pool(),
@@ -153,25 +101,9 @@ static arrow::Status open_file(mt_parquet_writer *writer)
     return arrow::Status::OK();
 }
 
-/* The caller's array under a struct of ours that releases nothing. */
-static arrow::Result<std::shared_ptr<arrow::RecordBatch>>
-borrow(const std::shared_ptr<arrow::Schema> &schema, const struct ArrowArray *array)
+static arrow::Status write_batch(parquet_writer *writer, const struct ArrowArray *array)
 {
-    struct ArrowArray borrowed = *array;
-    borrowed.release = [](struct ArrowArray *self) { self->release = nullptr; };
-    ARROW_ASSIGN_OR_RAISE(auto rows,
-                          arrow::ImportArray(&borrowed, arrow::struct_(schema->fields())));
-    if (rows->null_count() != 0)
-        return arrow::Status::Invalid("a row is null as a whole");
-    arrow::ArrayVector columns;
-    for (int i = 0; i < schema->num_fields(); i++)
-        columns.push_back(static_cast<const arrow::StructArray &>(*rows).field(i));
-    return arrow::RecordBatch::Make(schema, rows->length(), std::move(columns));
-}
-
-static arrow::Status write_batch(mt_parquet_writer *writer, const struct ArrowArray *array)
-{
-    ARROW_ASSIGN_OR_RAISE(auto batch, borrow(writer->schema, array));
+    ARROW_ASSIGN_OR_RAISE(auto batch, borrow_rows(writer->schema, array));
     if (!writer->file) {
         ARROW_RETURN_NOT_OK(choose_dictionaries(writer, *batch));
         ARROW_RETURN_NOT_OK(open_file(writer));
@@ -179,16 +111,13 @@ static arrow::Status write_batch(mt_parquet_writer *writer, const struct ArrowAr
     return writer->file->WriteRecordBatch(*batch);
 }
 
-MT_FACE enum mt_status mt_parquet_write(struct mt_parquet_writer *writer,
-                                        const struct ArrowArray *array, struct mt_error *err)
+enum mt_status parquet_writer::write(const struct ArrowArray *array, struct mt_error *err)
 {
-    return mt_guarded("cannot write Parquet", err, [&] {
-        arrow::Status status = write_batch(writer, array);
-        return status.ok() ? MT_OK : arrow_failed(writer, status, err);
-    });
+    arrow::Status status = write_batch(this, array);
+    return status.ok() ? MT_OK : stream->failed("Parquet", status, err);
 }
 
-static arrow::Status close_file(mt_parquet_writer *writer, int64_t *rows)
+static arrow::Status close_file(parquet_writer *writer, int64_t *rows)
 {
     if (!writer->file)
         ARROW_RETURN_NOT_OK(open_file(writer));
@@ -199,24 +128,10 @@ static arrow::Status close_file(mt_parquet_writer *writer, int64_t *rows)
     return arrow::Status::OK();
 }
 
-MT_FACE enum mt_status mt_parquet_finish(struct mt_parquet_writer *writer, int64_t *rows,
-                                         struct mt_error *err)
+enum mt_status parquet_writer::finish(int64_t *rows, struct mt_error *err)
 {
-    enum mt_status result = mt_guarded("cannot write Parquet", err, [&] {
-        arrow::Status status = close_file(writer, rows);
-        return status.ok() ? MT_OK : arrow_failed(writer, status, err);
-    });
-    mt_parquet_discard(writer);
-    return result;
-}
-
-MT_FACE void mt_parquet_discard(struct mt_parquet_writer *writer)
-{
-    if (!writer)
-        return;
-    if (writer->stream->error == 0)
-        writer->stream->error = ECANCELED; /* Arrow's destructor would write a footer */
-    delete writer;
+    arrow::Status status = close_file(this, rows);
+    return status.ok() ? MT_OK : stream->failed("Parquet", status, err);
 }
 
 /* ---- a new writer */
@@ -246,27 +161,8 @@ static enum mt_status codec_of(const char *name, arrow::Compression::type *out,
                    name);
 }
 
-/* The field and all in it may be null, as Spark writes them; but the keys of a MAP. */
-static std::shared_ptr<arrow::Field> nullable(const std::shared_ptr<arrow::Field> &field)
-{
-    std::shared_ptr<arrow::DataType> type = field->type();
-    if (type->id() == arrow::Type::LIST) {
-        type = arrow::list(nullable(type->field(0)));
-    } else if (type->id() == arrow::Type::STRUCT) {
-        arrow::FieldVector inside;
-        for (const auto &child : type->fields())
-            inside.push_back(nullable(child));
-        type = arrow::struct_(std::move(inside));
-    } else if (type->id() == arrow::Type::MAP) {
-        const auto &map = static_cast<const arrow::MapType &>(*type);
-        type = std::make_shared<arrow::MapType>(map.key_field()->WithNullable(false),
-                                                nullable(map.item_field()));
-    }
-    return field->WithType(type)->WithNullable(true);
-}
-
 /* Refuses what Parquet has no form for. */
-static enum mt_status import_schema(const struct ArrowSchema *schema, mt_parquet_writer *writer,
+static enum mt_status import_schema(const struct ArrowSchema *schema, parquet_writer *writer,
                                     struct mt_error *err)
 {
     struct ArrowSchema copy;
@@ -278,7 +174,7 @@ static enum mt_status import_schema(const struct ArrowSchema *schema, mt_parquet
     std::shared_ptr<parquet::SchemaDescriptor> unused;
     arrow::FieldVector fields;
     for (const auto &field : given.ValueOrDie()->fields()) {
-        fields.push_back(nullable(field));
+        fields.push_back(as_nullable(field));
         arrow::Schema alone({fields.back()});
         arrow::Status status =
             parquet::arrow::ToParquetSchema(&alone, *writer->properties.build(), &unused);
@@ -292,8 +188,8 @@ static enum mt_status import_schema(const struct ArrowSchema *schema, mt_parquet
     return MT_OK;
 }
 
-static enum mt_status set_up(mt_parquet_writer *writer, const struct ArrowSchema *schema,
-                             const struct mt_parquet_settings *settings, struct mt_error *err)
+static enum mt_status set_up(parquet_writer *writer, const struct ArrowSchema *schema,
+                             const struct mt_file_settings *settings, struct mt_error *err)
 {
     arrow::Compression::type codec;
     enum mt_status status = codec_of(settings->compression, &codec, err);
@@ -309,17 +205,15 @@ static enum mt_status set_up(mt_parquet_writer *writer, const struct ArrowSchema
     return import_schema(schema, writer, err);
 }
 
-MT_FACE enum mt_status mt_parquet_writer_new(const struct ArrowSchema *schema,
-                                             const struct mt_parquet_settings *settings,
-                                             mt_write_fn write, void *ctx,
-                                             struct mt_parquet_writer **out, struct mt_error *err)
+enum mt_status mt_make_parquet(const struct ArrowSchema *schema,
+                               const struct mt_file_settings *settings, mt_write_fn write,
+                               void *ctx, std::unique_ptr<mt_file_writer> *out,
+                               struct mt_error *err)
 {
-    return mt_guarded("cannot write Parquet", err, [&] {
-        auto writer = std::make_unique<mt_parquet_writer>();
-        writer->stream = std::make_shared<byte_stream>(write, ctx);
-        enum mt_status status = set_up(writer.get(), schema, settings, err);
-        if (status == MT_OK)
-            *out = writer.release();
-        return status;
-    });
+    auto writer = std::make_unique<parquet_writer>();
+    writer->stream = std::make_shared<byte_stream>(write, ctx);
+    enum mt_status status = set_up(writer.get(), schema, settings, err);
+    if (status == MT_OK)
+        *out = std::move(writer);
+    return status;
 }

@@ -34,30 +34,30 @@ static int sink_write(void *ctx, const void *bytes, size_t len)
     return 0;
 }
 
-static struct mt_parquet_writer *writer_of(const struct ArrowSchema *schema, int64_t group_rows,
+static struct mt_file_writer *writer_of(const struct ArrowSchema *schema, int64_t group_rows,
                                            struct sink *sink)
 {
     struct mt_pairs metadata = {0};
-    struct mt_parquet_settings settings = {"snappy", &metadata, group_rows};
-    struct mt_parquet_writer *writer;
+    struct mt_file_settings settings = {"snappy", &metadata, group_rows};
+    struct mt_file_writer *writer;
     mt_pairs_add(&metadata, "moontide.batch", "17");
     mt_pairs_add(&metadata, "moontide.query", "paid \"orders\"");
-    if (mt_parquet_writer_new(schema, &settings, sink_write, sink, &writer, &err) != MT_OK)
+    if (mt_file_writer_new(MT_FILE_PARQUET, schema, &settings, sink_write, sink, &writer, &err) != MT_OK)
         fail_msg("%s", err.text);
     mt_pairs_free(&metadata);
     return writer;
 }
 
-static void write_all(struct mt_parquet_writer *writer, const struct mt_batch *batch)
+static void write_all(struct mt_file_writer *writer, const struct mt_batch *batch)
 {
-    if (mt_parquet_write(writer, &batch->array, &err) != MT_OK)
+    if (mt_file_write(writer, &batch->array, &err) != MT_OK)
         fail_msg("%s", err.text);
 }
 
-static int64_t finish(struct mt_parquet_writer *writer)
+static int64_t finish(struct mt_file_writer *writer)
 {
     int64_t rows;
-    if (mt_parquet_finish(writer, &rows, &err) != MT_OK)
+    if (mt_file_finish(writer, &rows, &err) != MT_OK)
         fail_msg("%s", err.text);
     return rows;
 }
@@ -204,7 +204,7 @@ static void all_types_with_nulls_come_back_as_they_were(void **state)
     sample_schema(every_type, &schema);
     make_batch(&schema, 60, &batch);
     sample_cut(&batch, 3, 51);
-    struct mt_parquet_writer *writer = writer_of(&schema, 20, &sink);
+    struct mt_file_writer *writer = writer_of(&schema, 20, &sink);
     write_all(writer, &batch);
     write_all(writer, &batch);
     assert_int_equal(finish(writer), 102);
@@ -226,7 +226,7 @@ static void head_reads_no_more_than_it_is_asked_for(void **state)
     int64_t total;
     sample_schema("a INT", &schema);
     make_batch(&schema, 50, &batch);
-    struct mt_parquet_writer *writer = writer_of(&schema, 7, &sink);
+    struct mt_file_writer *writer = writer_of(&schema, 7, &sink);
     write_all(writer, &batch);
     finish(writer);
     char *path = file_of(&sink);
@@ -253,7 +253,7 @@ static void a_file_without_rows_has_its_columns(void **state)
     for (int writes = 0; writes < 2; writes++) {
         make_batch(&schema, 0, &batch);
         sink.bytes.len = 0;
-        struct mt_parquet_writer *writer = writer_of(&schema, 0, &sink);
+        struct mt_file_writer *writer = writer_of(&schema, 0, &sink);
         if (writes)
             write_all(writer, &batch);
         assert_int_equal(finish(writer), 0);
@@ -313,7 +313,7 @@ static void pyarrow_and_duckdb_read_every_type(void **state)
     struct sink sink = {.room = SIZE_MAX};
     sample_schema(every_type, &schema);
     make_batch(&schema, 60, &batch);
-    struct mt_parquet_writer *writer = writer_of(&schema, 25, &sink);
+    struct mt_file_writer *writer = writer_of(&schema, 25, &sink);
     write_all(writer, &batch);
     finish(writer);
     char *path = file_of(&sink);
@@ -392,7 +392,7 @@ static void nested_values_are_read_elsewhere_as_they_were(void **state)
     sample_schema(nested_ddl, &schema);
     schema.children[2]->children[0]->children[0]->flags |= ARROW_FLAG_NULLABLE; /* m's keys */
     nested_batch(&schema, 30, &batch);
-    struct mt_parquet_writer *writer = writer_of(&schema, 50, &sink);
+    struct mt_file_writer *writer = writer_of(&schema, 50, &sink);
     write_all(writer, &batch);
     finish(writer);
     char *path = file_of(&sink);
@@ -438,7 +438,7 @@ static void columns_of_few_values_alone_get_a_dictionary(void **state)
     }
     mt_column_finish(&root, &batch.array);
     mt_column_deinit(&root);
-    struct mt_parquet_writer *writer = writer_of(&schema, 0, &sink);
+    struct mt_file_writer *writer = writer_of(&schema, 0, &sink);
     write_all(writer, &batch);
     finish(writer);
     char *path = file_of(&sink);
@@ -459,12 +459,12 @@ static bool write_into(const struct mt_batch *batch, size_t room, int error)
 {
     struct sink sink = {.room = room, .error = error};
     int64_t rows;
-    struct mt_parquet_writer *writer = writer_of(batch->schema, 4, &sink);
-    enum mt_status status = mt_parquet_write(writer, &batch->array, &err);
+    struct mt_file_writer *writer = writer_of(batch->schema, 4, &sink);
+    enum mt_status status = mt_file_write(writer, &batch->array, &err);
     if (status == MT_OK)
-        status = mt_parquet_finish(writer, &rows, &err);
+        status = mt_file_finish(writer, &rows, &err);
     else
-        mt_parquet_discard(writer);
+        mt_file_discard(writer);
     assert_true(sink.failures <= 1);
     assert_true(status == MT_OK || (status == MT_FATAL && sink.failures == 1));
     mt_buf_free(&sink.bytes);
@@ -502,12 +502,12 @@ static void a_discarded_file_gets_no_footer(void **state)
     struct sink sink = {.room = SIZE_MAX};
     sample_schema("a INT", &schema);
     make_batch(&schema, 9, &batch);
-    struct mt_parquet_writer *writer = writer_of(&schema, 4, &sink);
+    struct mt_file_writer *writer = writer_of(&schema, 4, &sink);
     write_all(writer, &batch);
     size_t before = sink.bytes.len;
-    mt_parquet_discard(writer);
+    mt_file_discard(writer);
     assert_int_equal(sink.bytes.len, before);
-    mt_parquet_discard(NULL);
+    mt_file_discard(NULL);
     mt_buf_free(&sink.bytes);
     mt_batch_release(&batch);
     mt_schema_release(&schema);
@@ -518,20 +518,20 @@ static void what_parquet_cannot_hold_is_refused_by_name(void **state)
     (void)state;
     struct ArrowSchema empty, field, schema;
     struct sink sink = {.room = SIZE_MAX};
-    struct mt_parquet_settings settings = {"snappy", NULL, 0}, brotli = {"brotli", NULL, 0};
-    struct mt_parquet_writer *writer;
+    struct mt_file_settings settings = {"snappy", NULL, 0}, brotli = {"brotli", NULL, 0};
+    struct mt_file_writer *writer;
     mt_schema_of(NULL, NULL, 0, &empty);
-    assert_int_equal(mt_parquet_writer_new(&empty, &settings, sink_write, &sink, &writer, &err),
+    assert_int_equal(mt_file_writer_new(MT_FILE_PARQUET, &empty, &settings, sink_write, &sink, &writer, &err),
                      MT_REJECT);
     assert_non_null(strstr(err.text, "at least one column"));
     const struct ArrowSchema *fields[] = {&empty};
     const char *names[] = {"nothing"};
     mt_schema_of(fields, names, 1, &field);
-    assert_int_equal(mt_parquet_writer_new(&field, &settings, sink_write, &sink, &writer, &err),
+    assert_int_equal(mt_file_writer_new(MT_FILE_PARQUET, &field, &settings, sink_write, &sink, &writer, &err),
                      MT_REJECT);
     assert_non_null(strstr(err.text, "\"nothing\""));
     sample_schema("a INT", &schema);
-    assert_int_equal(mt_parquet_writer_new(&schema, &brotli, sink_write, &sink, &writer, &err),
+    assert_int_equal(mt_file_writer_new(MT_FILE_PARQUET, &schema, &brotli, sink_write, &sink, &writer, &err),
                      MT_REJECT);
     assert_non_null(strstr(err.text, "\"brotli\""));
     assert_non_null(strstr(err.text, "snappy"));
@@ -550,10 +550,10 @@ static void every_compression_of_the_list_can_be_read(void **state)
     make_batch(&schema, 100, &batch);
     for (size_t i = 0; i < sizeof codecs / sizeof *codecs; i++) {
         struct sink sink = {.room = SIZE_MAX};
-        struct mt_parquet_settings settings = {codecs[i], NULL, 0};
-        struct mt_parquet_writer *writer;
+        struct mt_file_settings settings = {codecs[i], NULL, 0};
+        struct mt_file_writer *writer;
         assert_int_equal(
-            mt_parquet_writer_new(&schema, &settings, sink_write, &sink, &writer, &err), MT_OK);
+            mt_file_writer_new(MT_FILE_PARQUET, &schema, &settings, sink_write, &sink, &writer, &err), MT_OK);
         write_all(writer, &batch);
         finish(writer);
         char *path = file_of(&sink);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files_test.c - the table of Parquet files: its log as Spark writes and reads it, its
+ * files_test.c - the table of files: its log as Spark writes and reads it, its
  * folders, its neighbours, and what it refuses. Tables are read back by pyarrow. */
 #include <sys/file.h>
 #include <time.h>
@@ -952,6 +952,125 @@ static void temporary_files_of_a_killed_run_go_wherever_they_lie(void **state)
     free(after);
 }
 
+/* ---- how many rows and bytes a file has, and how long the log knows it */
+
+static struct mt_sink *sink_with(struct place *place, const char *format, const char *option,
+                                 const char *value)
+{
+    struct setup setup = {.format = format, .path = place->table, .options = {option, value}};
+    struct mt_sink *sink = need_sink(&setup, &place->schema);
+    need_recover(sink, QUERY);
+    return sink;
+}
+
+/* Sizes of the table's files, in the order of the log; returns how many. */
+static int64_t file_sizes(struct place *place, int64_t *sizes)
+{
+    char *text = ask_reader("log", place->table), *rest = text;
+    int64_t n = 0;
+    for (char *line; *(line = strsep(&rest, "\n"));) {
+        json_t *entry = json_loads(line, 0, NULL);
+        sizes[n++] = json_integer_value(json_object_get(entry, "size"));
+        json_decref(entry);
+    }
+    free(text);
+    return n;
+}
+
+static void no_file_has_more_rows_than_it_may(void **state)
+{
+    struct place *place = *state;
+    int64_t sizes[8];
+    struct mt_sink *sink = sink_with(place, "csv", "maxRecordsPerFile", "4");
+    store_ids(sink, QUERY, 0, 0, 10);
+    mt_sink_free(sink);
+    assert_int_equal(file_sizes(place, sizes), 3);
+    assert_true(sizes[2] < sizes[0]);
+    assert_ids(place->table, "0-9");
+}
+
+static void files_are_about_as_large_as_they_should_be(void **state)
+{
+    struct place *place = *state;
+    const char *const formats[] = {"json", "parquet"};
+    for (int f = 0; f < 2; f++) {
+        int64_t sizes[64];
+        struct mt_sink *sink = sink_with(place, formats[f], "targetFileSize", "200000");
+        store_ids(sink, QUERY, 0, 0, 100000);
+        mt_sink_free(sink);
+        int64_t n = file_sizes(place, sizes);
+        assert_in_range(n, 3, 63);
+        for (int64_t i = 0; i + 1 < n; i++)
+            assert_in_range(sizes[i], 150000, 250000);
+        assert_ids(place->table, "0-99999");
+        free(place->table);
+        place->table = mt_format("%s/other", place->root);
+    }
+}
+
+static void store_when(struct mt_sink *sink, const char *query, int64_t id, int64_t planned_us)
+{
+    struct mt_error err = {0};
+    enum mt_sink_answer answer;
+    struct mt_sink_record record;
+    struct mt_sink_batch batch = batch_of(query, id, 1);
+    struct mt_batch rows = make_rows(sink->schema, id, 1);
+    batch.planned_us = planned_us;
+    if (sink->type->begin(sink, &batch, &answer, &record, &err) != MT_OK ||
+        sink->type->write(sink, &rows, &err) != MT_OK ||
+        sink->type->commit(sink, &record, &err) != MT_OK)
+        fail_msg("%s", err.text);
+    mt_batch_release(&rows);
+}
+
+static void the_log_forgets_old_files_but_no_querys_last_batch(void **state)
+{
+    struct place *place = *state;
+    struct mt_sink *guest = guest_at(place);
+    need_recover(guest, OTHER_QUERY);
+    store_when(guest, OTHER_QUERY, 77, 0);
+    mt_sink_free(guest);
+    struct setup setup = {.format = "parquet",
+                          .path = place->table,
+                          .options = {"retention", "1 hour", "allowOtherQueries", "true"}};
+    struct mt_sink *sink = need_sink(&setup, &place->schema);
+    need_recover(sink, QUERY);
+    int64_t day_us = 86400 * (int64_t)1000000, now_us = mt_clock_ms() * 1000;
+    for (int64_t id = 0; id < 9; id++) /* the tenth entry is made a day later */
+        store_when(sink, QUERY, id, id < 8 ? now_us : now_us + day_us);
+    mt_sink_free(sink);
+    assert_true(log_has(place, "9.compact"));
+    char *text = ask_reader("rows", place->table);
+    assert_non_null(strstr(text, "\"id\": 7,"));
+    assert_non_null(strstr(text, "\"id\": 8,"));
+    assert_non_null(strstr(text, "\"id\": 77,"));
+    assert_null(strstr(text, "\"id\": 6,"));
+    free(text);
+}
+
+static void names_end_as_sparks_do(void **state)
+{
+    (void)state;
+    const char *const cases[][3] = {
+        {"json", "none", ".c000.json"},
+        {"json", "gzip", ".c000.json.gz"},
+        {"csv", "zstd", ".c000.csv.zst"},
+        {"text", "bzip2", ".c000.txt.bz2"},
+        {"csv", "deflate", ".c000.csv.deflate"},
+        {"orc", "zlib", ".c000.zlib.orc"},
+        {"orc", "NONE", ".c000.orc"},
+        {"parquet", "gzip", ".c000.gz.parquet"},
+        {"parquet", "uncompressed", ".c000.parquet"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *ending = files_ending(files_format_of(cases[i][0]), cases[i][1]);
+        char *whole = mt_format(".c000%s", ending);
+        assert_string_equal(whole, cases[i][2]);
+        free(whole);
+        free(ending);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -986,6 +1105,10 @@ int main(void)
         TEST(trouble_of_the_machine_is_told_from_the_rest),
         TEST(a_file_in_the_place_of_the_table_is_told),
         TEST(temporary_files_of_a_killed_run_go_wherever_they_lie),
+        TEST(no_file_has_more_rows_than_it_may),
+        TEST(files_are_about_as_large_as_they_should_be),
+        TEST(the_log_forgets_old_files_but_no_querys_last_batch),
+        cmocka_unit_test(names_end_as_sparks_do),
 #undef TEST
     };
     mt_log_level(MT_ERROR);

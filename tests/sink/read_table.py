@@ -15,7 +15,10 @@ import os
 import sys
 import urllib.parse
 
+import pyarrow.csv
 import pyarrow.dataset
+import pyarrow.json
+import pyarrow.orc
 import pyarrow.parquet
 
 
@@ -43,14 +46,36 @@ def logged_files(table):
         yield path
 
 
+def read_text(path):
+    """Lines of a compressed or plain file."""
+    data = pyarrow.input_stream(path, compression="detect").read()
+    return data.decode().split("\n")[:-1]
+
+
+def ids_of(path):
+    """Of one file, by pyarrow's reader of its format."""
+    if path.endswith(".parquet"):
+        return pyarrow.parquet.ParquetFile(path).read(["id"])["id"].to_pylist()
+    if path.endswith(".orc"):
+        return pyarrow.orc.ORCFile(path).read(["id"])["id"].to_pylist()
+    if ".json" in path:
+        return pyarrow.json.read_json(path)["id"].to_pylist()
+    if ".csv" in path:
+        return pyarrow.csv.read_csv(path, read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True))["f0"].to_pylist()
+    return [int(line) for line in read_text(path)]
+
+
 def ids_by_log(table):
-    return sorted(i for path in logged_files(table)
-                  for i in pyarrow.parquet.ParquetFile(path).read(["id"])["id"].to_pylist())
+    return sorted(i for path in logged_files(table) for i in ids_of(path))
 
 
 def ids_by_listing(table):
-    data = pyarrow.dataset.dataset(table, format="parquet", partitioning="hive")
-    return sorted(data.to_table(columns=["id"])["id"].to_pylist()) if data.files else []
+    """What a reader finds who takes each file whose name begins with neither a dot nor a line."""
+    ids = []
+    for folder, folders, names in os.walk(table):
+        folders[:] = [f for f in folders if f[0] not in "._"]
+        ids += [i for name in names if name[0] not in "._" for i in ids_of(os.path.join(folder, name))]
+    return sorted(ids)
 
 
 def strays(table):

@@ -30,7 +30,9 @@ static void a_format_is_known_suggested_or_not_here_yet(void **state)
     (void)state;
     assert_refused(&(struct setup){.format = "parkuet"}, "a INT", "did you mean \"parquet\"?", "");
     assert_refused(&(struct setup){.format = "delta"}, "a INT", "known in Spark, not here yet", "");
-    assert_refused(&(struct setup){.format = "xyzzy"}, "a INT", "there are: parquet, ", "");
+    assert_refused(&(struct setup){.format = "avro"}, "a INT", "use parquet", "");
+    assert_refused(&(struct setup){.format = "xyzzy"}, "a INT",
+                   "there are: parquet, orc, json, csv, text", "");
     assert_ptr_equal(mt_sink_type_of("PARQUET"), mt_sink_type_of("parquet"));
     assert_ptr_equal(mt_sink_type_of("jdbc"), mt_sink_type_of("odbc"));
     assert_null(mt_sink_type_of("delta"));
@@ -51,8 +53,8 @@ static void mistakes_in_options_name_the_option(void **state)
         &(struct setup){.format = "parquet", .path = "/x", .options = {"compression", "brotli"}},
         "a INT", "snappy", "compression");
     assert_refused(
-        &(struct setup){.format = "parquet", .path = "/x", .options = {"Retention", "1 day"}},
-        "a INT", "known in Spark, not here yet", "Retention");
+        &(struct setup){.format = "parquet", .path = "/x", .options = {"MergeSchema", "true"}},
+        "a INT", "known in Spark, not here yet", "MergeSchema");
 }
 
 static void names_that_differ_by_case_alone_are_refused_by_a_table(void **state)
@@ -74,6 +76,29 @@ static void a_nested_column_makes_no_folders(void **state)
     assert_refused(&setup, "id INT, s STRUCT<a: INT>",
                    "partitionBy: column \"s\" is STRUCT<a: INT>: a nested value makes no folder",
                    "");
+}
+
+static void each_format_of_files_refuses_what_it_cannot_hold(void **state)
+{
+    (void)state;
+    assert_refused(&(struct setup){.format = "text", .path = "/x"}, "a INT", "\"a\" is INT", "");
+    assert_refused(&(struct setup){.format = "text", .path = "/x"}, "a STRING, b STRING",
+                   "one STRING column, there are a, b", "");
+    assert_refused(&(struct setup){.format = "csv", .path = "/x"}, "a STRING, n ARRAY<INT>",
+                   "column \"n\" of type ARRAY<INT>", "");
+    assert_refused(&(struct setup){.format = "json", .path = "/x"}, "m MAP<ARRAY<INT>, INT>",
+                   "column \"m\"", "");
+    assert_refused(
+        &(struct setup){.format = "json", .path = "/x", .options = {"compression", "snappy"}},
+        "a INT", "none|uncompressed|gzip|zstd|bzip2|deflate", "compression");
+    assert_refused(&(struct setup){.format = "csv", .path = "/x", .options = {"quote", "''"}},
+                   "a INT", "one character", "");
+    assert_refused(&(struct setup){.format = "csv",
+                                   .path = "/x",
+                                   .options = {"timestampFormat", "yyyy-mm-bb"}},
+                   "a INT", "timestampFormat", "");
+    assert_refused(&(struct setup){.format = "csv", .path = "/x", .options = {"delimiter", ";"}},
+                   "a INT", "known in Spark", "delimiter");
 }
 
 static void a_path_is_needed_once_and_where_it_means_something(void **state)
@@ -539,6 +564,7 @@ int main(void)
         cmocka_unit_test(mistakes_in_options_name_the_option),
         cmocka_unit_test(names_that_differ_by_case_alone_are_refused_by_a_table),
         cmocka_unit_test(a_nested_column_makes_no_folders),
+        cmocka_unit_test(each_format_of_files_refuses_what_it_cannot_hold),
         cmocka_unit_test(a_path_is_needed_once_and_where_it_means_something),
         cmocka_unit_test(rows_without_columns_and_senseless_partitions_are_refused),
         cmocka_unit_test(identities_are_the_name_or_format_and_place),

@@ -105,6 +105,8 @@ static enum mt_status append_entry(struct files_sink *files, struct mt_error *er
     struct mt_buf text = {0};
     bool lost = false;
     print_entries(files, &text);
+    if (files->retention_ms > 0)
+        files->log.forget_ms = files->planned_ms - files->retention_ms;
     enum mt_status status = files_log_append(&files->log, &files->given, &text, &lost, err);
     mt_buf_free(&text);
     if (status == MT_OK && lost)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files_data.c - one Parquet file, written whole and durable under a name that readers
+ * files_data.c - one file, written whole and durable under a name that readers
  * skip (a leading dot; a bare ".tmp" ending is read by some).
  *
  * The temporary name carries a tag made of query and sink, so that a start finds what
@@ -14,27 +14,17 @@
 #include "base/step.h"
 #include "sink/files/files_int.h"
 
-/* As in the names of Spark's files. "lz4" is Parquet's LZ4_RAW. */
-const char *files_codec_suffix(const char *compression)
-{
-    static const char *const suffixes[][2] = {
-        {"snappy", ".snappy"}, {"gzip", ".gz"}, {"zstd", ".zstd"}, {"lz4", ".lz4raw"}};
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (strcmp(suffixes[i][0], compression) == 0)
-            return suffixes[i][1];
-    return "";
-}
-
 static void set_names(const struct files_data_settings *settings, int64_t number,
                       const char *folder, struct files_data *out)
 {
-    char *base = mt_format("part-%05lld-%s.c000%s.parquet", (long long)number, settings->attempt,
-                           files_codec_suffix(settings->parquet.compression));
+    char *ending = files_ending(settings->format, settings->file.compression);
+    char *base = mt_format("part-%05lld-%s.c000%s", (long long)number, settings->attempt, ending);
     const char *slash = *folder ? "/" : "";
     out->name = mt_format("%s%s%s", folder, slash, base);
     out->temporary =
         mt_format("%s/%s%s.%s.%s.tmp", settings->table, folder, slash, base, settings->tag);
     free(base);
+    free(ending);
 }
 
 static enum mt_status make_folder(const struct files_data_settings *settings, const char *folder,
@@ -65,19 +55,26 @@ static enum mt_status take_rows(const struct files_layout *layout, const struct 
 }
 
 static enum mt_status encode(const struct files_data_settings *settings,
-                             const struct ArrowArray *rows, struct files_out *to, int64_t *written,
-                             struct mt_error *err)
+                             const struct ArrowArray *rows, mt_write_fn write, void *to,
+                             int64_t *written, struct mt_error *err)
 {
-    struct mt_parquet_writer *writer;
-    enum mt_status status = mt_parquet_writer_new(&settings->layout->data, &settings->parquet,
-                                                  files_out_add, to, &writer, err);
+    struct mt_file_writer *writer;
+    enum mt_status status = mt_file_writer_new(settings->format->file, &settings->layout->data,
+                                               &settings->file, write, to, &writer, err);
     if (status != MT_OK)
         return status;
-    status = mt_parquet_write(writer, rows, err);
+    status = mt_file_write(writer, rows, err);
     if (status == MT_OK)
-        return mt_parquet_finish(writer, written, err);
-    mt_parquet_discard(writer);
+        return mt_file_finish(writer, written, err);
+    mt_file_discard(writer);
     return status;
+}
+
+static int count_bytes(void *ctx, const void *bytes, size_t len)
+{
+    (void)bytes;
+    *(int64_t *)ctx += (int64_t)len;
+    return 0;
 }
 
 static enum mt_status write_rows(const struct files_data_settings *settings,
@@ -88,7 +85,7 @@ static enum mt_status write_rows(const struct files_data_settings *settings,
     enum mt_status status =
         files_out_open(&to, out->temporary, O_TRUNC, "file.write", settings->batch, err);
     if (status == MT_OK)
-        status = encode(settings, rows, &to, &out->rows, err);
+        status = encode(settings, rows, files_out_add, &to, &out->rows, err);
     if (to.error && to.fd >= 0) /* the disk's own words say more than the encoder's */
         status = files_fail(err, to.error, "writing", out->temporary);
     mt_step("file.write", settings->batch);
@@ -100,6 +97,23 @@ static enum mt_status write_rows(const struct files_data_settings *settings,
     return status;
 }
 
+/* The rows of a group in a view of the batch's columns, or gathered; *rows is to be released. */
+static enum mt_status rows_of(const struct files_data_settings *settings,
+                              const struct mt_batch *batch, const struct files_group *group,
+                              struct mt_batch *rows, struct ArrowArray *view, struct mt_error *err)
+{
+    *rows = (struct mt_batch){0};
+    if (group->rows) {
+        enum mt_status status = take_rows(settings->layout, batch, group, rows, err);
+        *view = rows->array;
+        return status;
+    }
+    *view = batch->array;
+    view->offset += group->first;
+    view->length = group->n_rows;
+    return MT_OK;
+}
+
 enum mt_status files_data_write(const struct files_data_settings *settings, int64_t number,
                                 const struct mt_batch *batch, const struct files_group *group,
                                 struct files_data *out, struct mt_error *err)
@@ -107,11 +121,28 @@ enum mt_status files_data_write(const struct files_data_settings *settings, int6
     *out = (struct files_data){0};
     set_names(settings, number, group->folder, out);
     struct mt_batch rows = {0};
+    struct ArrowArray view;
     enum mt_status status = make_folder(settings, group->folder, err);
-    if (status == MT_OK && group->rows)
-        status = take_rows(settings->layout, batch, group, &rows, err);
     if (status == MT_OK)
-        status = write_rows(settings, group->rows ? &rows.array : &batch->array, out, err);
+        status = rows_of(settings, batch, group, &rows, &view, err);
+    if (status == MT_OK)
+        status = write_rows(settings, &view, out, err);
+    mt_batch_release(&rows);
+    return status;
+}
+
+enum mt_status files_data_measure(const struct files_data_settings *settings,
+                                  const struct mt_batch *batch, const struct files_group *group,
+                                  int64_t n, int64_t *bytes, struct mt_error *err)
+{
+    struct files_group first = {group->folder, group->rows, group->first, n};
+    struct mt_batch rows;
+    struct ArrowArray view;
+    int64_t written;
+    *bytes = 0;
+    enum mt_status status = rows_of(settings, batch, &first, &rows, &view, err);
+    if (status == MT_OK)
+        status = encode(settings, &view, count_bytes, bytes, &written, err);
     mt_batch_release(&rows);
     return status;
 }

@@ -2,15 +2,17 @@
  *
  * files_int.h - the parts of the file sink:
  *
+ *   files_types     the formats: their options, names of codecs and endings
  *   files_sink      the eight functions
  *   files_recover   what a start finds, and clears
  *   files_commit    how a batch becomes visible
  *   files_layout    which rows go into which folder
  *   files_spread    which of them into which file
- *   files_data      one Parquet file under a name that readers skip
+ *   files_data      one file under a name that readers skip
  *   files_pending   what an attempt is about to make visible
  *   files_log       _spark_metadata: the path's own sequence of entries
  *   files_entry     one line of it
+ *   files_copy      which lines a compact entry repeats
  *   files_disk      calls of the local disk that survive power loss, or say why not
  */
 #ifndef MT_FILES_INT_H
@@ -83,7 +85,8 @@ struct files_log {
     int64_t interval;   /* every how many entries one is compact */
     bool holds;         /* a batch of ours is in it; record is the latest */
     struct mt_sink_record record;
-    char *stranger; /* another query that wrote here, in words; NULL: none */
+    char *stranger;    /* another query that wrote here, in words; NULL: none */
+    int64_t forget_ms; /* files older than this are left out of compact entries; 0: none */
 };
 /* Touches nothing. */
 void files_log_init(struct files_log *log, const char *table, const char *query, const char *sink);
@@ -100,6 +103,22 @@ enum mt_status files_log_mentions(const struct files_log *log, const char *word,
 /* The name that temporary entries of ours have. Caller frees. */
 char *files_log_temporary(const struct files_log *log);
 
+/* ---- copy */
+
+struct files_copy {
+    struct files_out *out;
+    int64_t forget_ms; /* files older than this are left out; 0: none */
+    struct files_owner {
+        char *query, *sink;
+        int64_t last; /* batch */
+    } * owners;
+    int64_t n_owners;
+};
+/* First for every line of the log when something is to be forgotten, then files_copy_line. */
+enum mt_status files_copy_learn(void *copy, const char *line, size_t len, struct mt_error *err);
+enum mt_status files_copy_line(void *copy, const char *line, size_t len, struct mt_error *err);
+void files_copy_clear(struct files_copy *copy);
+
 /* ---- layout */
 
 struct files_layout {
@@ -111,7 +130,8 @@ struct files_layout {
 };
 struct files_group {
     char *folder;        /* "event=view/day=2026-11-29", "" without partition columns */
-    const int32_t *rows; /* NULL: all */
+    const int32_t *rows; /* NULL: those from `first` on */
+    int64_t first;
     int64_t n_rows;
 };
 struct files_groups {
@@ -133,17 +153,31 @@ void files_groups_clear(struct files_groups *groups);
 void files_spread(const struct mt_sink *sink, const struct mt_batch *batch,
                   struct files_groups *groups);
 
+/* ---- formats */
+
+struct files_format {
+    const char *name; /* of the sink */
+    enum mt_file_format file;
+    const char *ending;             /* ".parquet" */
+    bool codec_first;               /* ".snappy.parquet", else ".json.gz" */
+    const char *const (*codecs)[2]; /* value of compression, part of the name; ends with NULL */
+};
+const struct files_format *files_format_of(const char *name);
+/* The end of a file's name: ".snappy.parquet". */
+char *files_ending(const struct files_format *format, const char *compression);
+
 /* ---- data */
 
 struct files_data {
     char *name;      /* relative: "event=view/part-00000-....parquet" */
     char *temporary; /* absolute */
-    int64_t rows;    /* by the footer */
+    int64_t rows;    /* by the footer, or as the encoder counted them */
     int64_t size, mtime_ms;
 };
 struct files_data_settings {
     const struct files_layout *layout;
-    struct mt_parquet_settings parquet;
+    const struct files_format *format;
+    struct mt_file_settings file;
     const char *table, *attempt, *tag;
     int64_t batch;
 };
@@ -151,8 +185,11 @@ struct files_data_settings {
 enum mt_status files_data_write(const struct files_data_settings *settings, int64_t number,
                                 const struct mt_batch *batch, const struct files_group *group,
                                 struct files_data *out, struct mt_error *err);
+/* Bytes that the first n rows of a group take in a file. */
+enum mt_status files_data_measure(const struct files_data_settings *settings,
+                                  const struct mt_batch *batch, const struct files_group *group,
+                                  int64_t n, int64_t *bytes, struct mt_error *err);
 void files_data_clear(struct files_data *data);
-const char *files_codec_suffix(const char *compression);
 
 /* ---- pending: the list of what an attempt is about to make visible */
 
@@ -179,8 +216,13 @@ enum mt_status files_pending_settle(struct files_pending *pending, const struct 
 struct files_sink {
     struct mt_sink base;
     char *path_option; /* base.path is its absolute form */
-    char *compression;
     bool allow_other_queries;
+    int64_t max_records;  /* a file; 0: any number */
+    int64_t target_bytes; /* of a file; 0: any size */
+    int64_t retention_ms; /* 0: the log forgets nothing */
+    bool ignore_null_fields, escape_quotes, trim_before, trim_behind; /* Spark's senses of them */
+    struct mt_file_settings file;                                     /* its texts are options */
+    const struct files_format *format;
     struct files_layout layout;
 
     /* of the query that recover named */
@@ -195,6 +237,8 @@ struct files_sink {
     int64_t rows_expected;
     char attempt[37];
     struct mt_pairs provenance; /* for the footers */
+    int64_t planned_ms;
+    double row_bytes; /* that a row takes in a file, as far as known; 0: not yet */
     struct files_data *files;
     int64_t n_files;
 };
@@ -202,6 +246,14 @@ struct files_sink {
 void files_set_query(struct files_sink *files, const char *query_id);
 void files_forget_query(struct files_sink *files);
 void files_forget_attempt(struct files_sink *files);
+enum mt_status files_open(struct mt_sink *sink, struct mt_error *err);
+enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_batch *batch,
+                           enum mt_sink_answer *answer, struct mt_sink_record *record,
+                           struct mt_error *err);
+enum mt_status files_write(struct mt_sink *sink, const struct mt_batch *rows, struct mt_error *err);
+void files_abort(struct mt_sink *sink);
+void files_describe(struct mt_sink *sink, const char *query_id, struct mt_buf *json);
+void files_close(struct mt_sink *sink);
 enum mt_status files_recover(struct mt_sink *sink, const char *query_id, struct mt_error *err);
 enum mt_status files_commit(struct mt_sink *sink, struct mt_sink_record *record,
                             struct mt_error *err);

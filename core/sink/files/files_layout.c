@@ -370,7 +370,7 @@ enum mt_status files_group(const struct files_layout *layout, const struct mt_ba
     if (layout->n_keys > 0)
         return sort_rows(layout, batch, groups, err);
     groups->items = mt_alloc(sizeof *groups->items);
-    groups->items[0] = (struct files_group){mt_strdup(""), NULL, batch->array.length};
+    groups->items[0] = (struct files_group){mt_strdup(""), NULL, 0, batch->array.length};
     groups->n = 1;
     return MT_OK;
 }

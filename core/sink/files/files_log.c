@@ -332,24 +332,32 @@ enum mt_status files_log_mentions(const struct files_log *log, const char *word,
 
 /* ---- writing */
 
-static enum mt_status copy_line(void *ctx, const char *line, size_t len, struct mt_error *err)
+static enum mt_status write_copy(const struct files_log *log, struct files_copy *copy,
+                                 struct mt_error *err)
 {
-    struct files_out *out = ctx;
-    if (files_out_add(out, "\n", 1) == 0 && files_out_add(out, line, len) == 0)
-        return MT_OK;
-    return files_fail(err, out->error, "writing", out->path);
+    enum mt_status status = MT_OK;
+    if (copy->forget_ms > 0)
+        status = read_all(log, files_copy_learn, copy, err);
+    if (status == MT_OK)
+        status = read_all(log, files_copy_line, copy, err);
+    files_copy_clear(copy);
+    return status;
 }
 
-static enum mt_status write_entry(const struct files_log *log, const char *temporary, bool compact,
-                                  const struct mt_buf *text, int64_t batch, struct mt_error *err)
+/* copy: what a compact entry repeats; NULL: the entry is none. */
+static enum mt_status write_entry(const struct files_log *log, const char *temporary,
+                                  struct files_copy *copy, const struct mt_buf *text, int64_t batch,
+                                  struct mt_error *err)
 {
     struct files_out out;
     int64_t size, mtime_ms;
     enum mt_status status = files_out_open(&out, temporary, O_TRUNC, "file.log", batch, err);
     if (status == MT_OK) {
         files_out_add(&out, "v1", 2); /* errors are kept until the sync */
-        if (compact)
-            status = read_all(log, copy_line, &out, err);
+        if (copy) {
+            copy->out = &out;
+            status = write_copy(log, copy, err);
+        }
         files_out_add(&out, text->data, text->len);
     }
     if (status == MT_OK)
@@ -405,17 +413,16 @@ static void trim(const struct files_log *log)
     free(numbers.items);
 }
 
-static enum mt_status try_append(struct files_log *log, const char *temporary,
-                                 const struct mt_sink_record *record, const struct mt_buf *text,
-                                 bool *taken, struct mt_error *err)
+/* Makes text the entry of that number, a compact one when there is a copy. */
+static enum mt_status put_entry(struct files_log *log, const char *temporary, struct number number,
+                                struct files_copy *copy, const struct mt_buf *text, int64_t batch,
+                                bool *taken, struct mt_error *err)
 {
-    struct number number = {.n = log->last + 1};
-    number.compact = (number.n + 1) % log->interval == 0;
     enum mt_status status =
-        write_entry(log, temporary, number.compact, text, record->batch_id, err);
+        write_entry(log, temporary, number.compact ? copy : NULL, text, batch, err);
     if (status == MT_OK) {
-        mt_step("file.log", record->batch_id);
-        status = link_entry(log, temporary, number, record->batch_id, taken, err);
+        mt_step("file.log", batch);
+        status = link_entry(log, temporary, number, batch, taken, err);
     }
     if (unlink(temporary) != 0 && errno != ENOENT && status == MT_OK && !*taken)
         mt_log(MT_WARN, "deleting %s: %s", temporary, strerror(errno));
@@ -423,11 +430,16 @@ static enum mt_status try_append(struct files_log *log, const char *temporary,
         return status;
     log->last = number.n;
     log->compact = number.compact ? number.n : log->compact;
-    log->holds = true;
-    log->record = *record;
     if (number.compact)
         trim(log);
     return MT_OK;
+}
+
+static struct number next_number(const struct files_log *log)
+{
+    struct number number = {.n = log->last + 1};
+    number.compact = (number.n + 1) % log->interval == 0;
+    return number;
 }
 
 enum mt_status files_log_append(struct files_log *log, const struct mt_sink_record *record,
@@ -440,9 +452,15 @@ enum mt_status files_log_append(struct files_log *log, const struct mt_sink_reco
         taken = false;
         status = files_log_refresh(log, err);
         *lost = status == MT_OK && log->holds && log->record.batch_id >= record->batch_id;
+        struct files_copy copy = {.forget_ms = log->forget_ms};
         if (status == MT_OK && !*lost)
-            status = try_append(log, temporary, record, text, &taken, err);
+            status = put_entry(log, temporary, next_number(log), &copy, text, record->batch_id,
+                               &taken, err);
     } while (status == MT_OK && taken && !*lost);
     free(temporary);
+    if (status == MT_OK && !*lost) {
+        log->holds = true;
+        log->record = *record;
+    }
     return status;
 }

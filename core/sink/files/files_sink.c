@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * files_sink.c - a table of Parquet files on a local disk, each batch in it exactly once.
+ * files_sink.c - a table of files on a local disk, each batch in it exactly once.
  *
  * A batch becomes visible by one atomic act, the link of its entry into the table's log
  * (files_log.c), and everything that the entry names is durable before:
@@ -24,30 +24,6 @@
 
 enum { LONGEST_NAME = 180 }; /* bytes of a sink's name: file names have 255 */
 
-static const struct mt_option files_options[] = {
-    {"path", MT_OPT_STRING, NULL, offsetof(struct files_sink, path_option), NULL,
-     "folder of the table"},
-    {"compression", MT_OPT_STRING, "snappy", offsetof(struct files_sink, compression),
-     "none|uncompressed|snappy|gzip|zstd|lz4", "codec of the columns"},
-    {"allowOtherQueries", MT_OPT_BOOL, "false", offsetof(struct files_sink, allow_other_queries),
-     NULL, "write into a folder that holds data of something else"},
-    {0},
-};
-
-static const char *const files_not_yet[] = {"retention",
-                                            "maxRecordsPerFile",
-                                            "partitionOverwriteMode",
-                                            "mergeSchema",
-                                            "datetimeRebaseMode",
-                                            "int96RebaseMode",
-                                            "parquet.block.size",
-                                            "parquet.page.size",
-                                            "parquet.dictionary.page.size",
-                                            "parquet.enable.dictionary",
-                                            "parquet.compression",
-                                            "parquet.writer.version",
-                                            NULL};
-
 /* ---- open, close */
 
 static int write_nowhere(void *ctx, const void *bytes, size_t len)
@@ -57,14 +33,17 @@ static int write_nowhere(void *ctx, const void *bytes, size_t len)
 }
 
 /* What the encoder refuses is told when the job is declared. */
-static enum mt_status try_encoder(const struct files_sink *files, struct mt_error *err)
+static enum mt_status try_encoder(struct files_sink *files, struct mt_error *err)
 {
-    struct mt_parquet_settings settings = {.compression = files->compression};
-    struct mt_parquet_writer *writer;
-    enum mt_status status =
-        mt_parquet_writer_new(&files->layout.data, &settings, write_nowhere, NULL, &writer, err);
+    struct mt_file_writer *writer;
+    files->file.keep_null_fields = !files->ignore_null_fields;
+    files->file.bare_quotes = !files->escape_quotes;
+    files->file.keep_blanks_before = !files->trim_before;
+    files->file.keep_blanks_behind = !files->trim_behind;
+    enum mt_status status = mt_file_writer_new(files->format->file, &files->layout.data,
+                                               &files->file, write_nowhere, NULL, &writer, err);
     if (status == MT_OK)
-        mt_parquet_discard(writer);
+        mt_file_discard(writer);
     return status;
 }
 
@@ -82,10 +61,11 @@ static enum mt_status check_name(const struct mt_sink *sink, struct mt_error *er
                    len, LONGEST_NAME);
 }
 
-static enum mt_status files_open(struct mt_sink *sink, struct mt_error *err)
+enum mt_status files_open(struct mt_sink *sink, struct mt_error *err)
 {
     struct files_sink *files = (struct files_sink *)sink;
     files->pending.fd = -1;
+    files->format = files_format_of(sink->type->name);
     enum mt_status status = check_name(sink, err);
     if (status == MT_OK)
         status = files_layout_init(&files->layout, sink, err);
@@ -108,7 +88,7 @@ void files_forget_attempt(struct files_sink *files)
     files->open = false;
 }
 
-static void files_close(struct mt_sink *sink)
+void files_close(struct mt_sink *sink)
 {
     struct files_sink *files = (struct files_sink *)sink;
     sink->type->abort(sink);
@@ -168,9 +148,9 @@ static void add_provenance(struct files_sink *files, const struct mt_sink_batch 
             mt_pairs_add(&files->provenance, pairs[i][0], pairs[i][1]);
 }
 
-static enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_batch *batch,
-                                  enum mt_sink_answer *out, struct mt_sink_record *record,
-                                  struct mt_error *err)
+enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_batch *batch,
+                           enum mt_sink_answer *out, struct mt_sink_record *record,
+                           struct mt_error *err)
 {
     struct files_sink *files = (struct files_sink *)sink;
     sink->type->abort(sink);
@@ -186,6 +166,8 @@ static enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_bat
     files->open = true;
     files->given = sink_record_of(batch);
     files->rows_expected = batch->rows;
+    files->planned_ms = batch->planned_us / 1000;
+    files->row_bytes = 0;
     mt_uuid(files->attempt);
     add_provenance(files, batch);
     return MT_OK;
@@ -193,30 +175,88 @@ static enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_bat
 
 /* ---- write */
 
+enum { SAMPLE_ROWS = 10000 }; /* by which the bytes of a row are judged */
+
+static enum mt_status write_file(struct files_sink *files,
+                                 const struct files_data_settings *settings,
+                                 const struct mt_batch *rows, const struct files_group *part,
+                                 struct mt_error *err)
+{
+    size_t n = (size_t)files->n_files + 1;
+    files->files = mt_realloc(files->files, n * sizeof *files->files);
+    struct files_data *data = &files->files[files->n_files];
+    enum mt_status status = files_data_write(settings, files->n_files, rows, part, data, err);
+    files->n_files++; /* on failure too: abort deletes what is there */
+    if (status == MT_OK && data->rows >= SAMPLE_ROWS)
+        files->row_bytes = (double)data->size / (double)data->rows;
+    return status;
+}
+
+/* How many of a group's rows fit the next file. The first rows of a batch are encoded to
+ * see what they take, later files go by the one before: the same rows make the same files. */
+static enum mt_status rows_of_file(struct files_sink *files,
+                                   const struct files_data_settings *settings,
+                                   const struct mt_batch *rows, const struct files_group *rest,
+                                   int64_t *n, struct mt_error *err)
+{
+    *n = rest->n_rows;
+    if (files->max_records > 0 && *n > files->max_records)
+        *n = files->max_records;
+    if (files->target_bytes <= 0)
+        return MT_OK;
+    int64_t sample = rest->n_rows < SAMPLE_ROWS ? rest->n_rows : SAMPLE_ROWS, bytes = 0;
+    if (files->row_bytes == 0) {
+        enum mt_status status = files_data_measure(settings, rows, rest, sample, &bytes, err);
+        if (status != MT_OK)
+            return status;
+        files->row_bytes = (double)bytes / (double)sample;
+    }
+    int64_t fit = (int64_t)((double)files->target_bytes / files->row_bytes);
+    fit = fit < 1 ? 1 : fit;
+    *n = *n < fit ? *n : fit;
+    return MT_OK;
+}
+
+static enum mt_status write_group(struct files_sink *files,
+                                  const struct files_data_settings *settings,
+                                  const struct mt_batch *rows, const struct files_group *group,
+                                  struct mt_error *err)
+{
+    struct files_group rest = *group;
+    enum mt_status status = MT_OK;
+    while (status == MT_OK && rest.n_rows > 0) {
+        int64_t n;
+        status = rows_of_file(files, settings, rows, &rest, &n, err);
+        struct files_group part = {rest.folder, rest.rows, rest.first, n};
+        if (status == MT_OK)
+            status = write_file(files, settings, rows, &part, err);
+        rest.rows = rest.rows ? rest.rows + n : NULL;
+        rest.first += n;
+        rest.n_rows -= n;
+    }
+    return status;
+}
+
 static enum mt_status write_groups(struct files_sink *files, const struct mt_batch *rows,
                                    const struct files_groups *groups, struct mt_error *err)
 {
     struct files_data_settings settings = {
         .layout = &files->layout,
-        .parquet = {.compression = files->compression, .metadata = &files->provenance},
+        .format = files->format,
+        .file = files->file,
         .table = files->base.path,
         .attempt = files->attempt,
         .tag = files->tag,
         .batch = files->given.batch_id,
     };
-    size_t n = (size_t)(files->n_files + groups->n);
-    files->files = mt_realloc(files->files, n * sizeof *files->files);
+    settings.file.metadata = &files->provenance;
     enum mt_status status = MT_OK;
-    for (int64_t i = 0; status == MT_OK && i < groups->n; i++) {
-        status = files_data_write(&settings, files->n_files, rows, &groups->items[i],
-                                  &files->files[files->n_files], err);
-        files->n_files++; /* on failure too: abort deletes what is there */
-    }
+    for (int64_t i = 0; status == MT_OK && i < groups->n; i++)
+        status = write_group(files, &settings, rows, &groups->items[i], err);
     return status;
 }
 
-static enum mt_status files_write(struct mt_sink *sink, const struct mt_batch *rows,
-                                  struct mt_error *err)
+enum mt_status files_write(struct mt_sink *sink, const struct mt_batch *rows, struct mt_error *err)
 {
     struct files_sink *files = (struct files_sink *)sink;
     if (!files->open)
@@ -249,7 +289,7 @@ static enum mt_status clear_up(struct files_sink *files, struct mt_error *err)
     return status;
 }
 
-static void files_abort(struct mt_sink *sink)
+void files_abort(struct mt_sink *sink)
 {
     struct files_sink *files = (struct files_sink *)sink;
     struct mt_error err;
@@ -288,7 +328,7 @@ static void describe_marker(const struct mt_sink *sink, const char *query_id, st
     files_log_deinit(&log);
 }
 
-static void files_describe(struct mt_sink *sink, const char *query_id, struct mt_buf *json)
+void files_describe(struct mt_sink *sink, const char *query_id, struct mt_buf *json)
 {
     char *text = mt_format("FileSink[%s]", sink->path);
     mt_buf_adds(json, "{\"description\":");
@@ -301,23 +341,3 @@ static void files_describe(struct mt_sink *sink, const char *query_id, struct mt
         mt_buf_adds(json, "null");
     mt_buf_adds(json, "}");
 }
-
-const struct mt_sink_type sink_parquet = {
-    .name = "parquet",
-    .help = "a table of Parquet files, with the log by which Spark reads whole batches",
-    .options = files_options,
-    .not_yet = files_not_yet,
-    .size = sizeof(struct files_sink),
-    .exactly_once = true,
-    .needs_path = true,
-    .needs_checkpoint = true,
-    .partitions = true,
-    .open = files_open,
-    .recover = files_recover,
-    .begin = files_begin,
-    .write = files_write,
-    .commit = files_commit,
-    .abort = files_abort,
-    .describe = files_describe,
-    .close = files_close,
-};

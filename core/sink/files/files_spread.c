@@ -45,7 +45,8 @@ static void add_parts(const struct files_group *group, const int32_t *parts, int
         int64_t count = counts[part];
         counts[part] = at; /* from here on where its next row goes */
         if (count > 0)
-            out->items[out->n++] = (struct files_group){mt_strdup(group->folder), rows + at, count};
+            out->items[out->n++] =
+                (struct files_group){mt_strdup(group->folder), rows + at, 0, count};
         at += count;
     }
     for (int64_t i = 0; i < group->n_rows; i++) {
