@@ -7,12 +7,10 @@
 #define MT_ENGINE_H
 
 #include "batch/batch.h"
+#include "sink/sink.h"
 #include "trigger/trigger.h"
 
 struct mt_source;
-struct mt_sink;
-struct mt_sink_settings;
-struct mt_sink_record;
 struct mt_state;
 struct mt_calls;
 
@@ -89,9 +87,11 @@ struct mt_query_settings {
     const char *shape;
     bool finish_with_new_script; /* the user's word: today's script ends a batch that some sinks
                                     hold */
-    int64_t accept_replay; /* the user's word for this batch: what sinks hold of it stands; -1 */
-    int64_t max_steps;     /* steps in the job */
-    int64_t max_batches;   /* 0: no limit */
+    int64_t accept_replay;  /* the user's word for this batch: what sinks hold of it stands; -1 */
+    enum mt_sink_said said; /* the user's word on whether sinks hold batch said_batch */
+    int64_t said_batch;
+    int64_t max_steps;   /* steps in the job */
+    int64_t max_batches; /* 0: no limit */
     /* Where sinks that show rows to people put them; NULL: standard output. */
     void (*print)(void *ctx, const char *text);
     /* After each batch: a StreamingQueryProgress as one line of JSON, and a short line for people.
@@ -113,12 +113,18 @@ enum mt_status mt_query_open(const struct mt_query_settings *settings, struct mt
  * batch uncommitted; close it. */
 enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_turn *turn,
                              int64_t *at_ms, struct mt_error *err) MT_NODISCARD;
+/* What became of a reload. */
+enum mt_reload {
+    MT_RELOAD_TAKEN, /* sources and sink are taken, the old ones freed; the old job may be closed */
+    MT_RELOAD_NOT_NOW, /* a batch is under way; nothing was taken */
+    MT_RELOAD_AWAY,    /* the new sink cannot be reached, err says why; nothing was taken */
+    MT_RELOAD_REFUSED, /* by the rules for restarts; theirs are freed, the query goes on as before
+                        */
+    MT_RELOAD_FAILED,  /* taken, and the query is over */
+};
 /* Today's job becomes that of other settings (source, sink and job; the checkpoint stays), between
- * a commit and the next plan, or for a batch that waits to be retried. RETRY: not now, nothing was
- * taken. OK: sources and sink are taken, the old ones freed, and the old job may be closed. REJECT:
- * by the rules for restarts they may not take over; theirs are freed and the query goes on as
- * before. */
-enum mt_status mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
+ * a commit and the next plan, or for a batch that waits: for its source, or to be retried. */
+enum mt_reload mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
                                struct mt_error *err) MT_NODISCARD;
 /* From now on every batch reads up to what the origin has (whatever the trigger says), until
  * mt_query_drained: nothing was left to read. For processAllAvailable. */

@@ -111,11 +111,14 @@ struct mt_query {
     bool replaying; /* the job runs the script that began the batch in hand */
     bool finish_with_new_script;
     int64_t accept_replay;
+    enum mt_sink_said said; /* of batch said_batch */
+    int64_t said_batch;
     char bundle_hash[65];
     char *bundle;
     char *time_zone;
     char *start_options;
-    char *shape; /* what may not change unsaid; JSON */
+    char *shape;     /* what may not change unsaid; JSON */
+    bool shape_kept; /* in the checkpoint */
     int64_t max_batches, done_batches;
     void (*on_progress)(void *, const char *);
     void (*on_line)(void *, const char *);
@@ -132,7 +135,7 @@ struct mt_query {
     char **positions;     /* one a source: where the next batch starts */
     struct mt_ends *ends; /* one a source: its answer for the next batch; end NULL: none yet */
     int64_t committed;    /* id of the last commit, -1: none */
-    bool sink_recovered;
+    bool sink_recovered, saves_settled;
     int64_t retry_ms;   /* wait before the batch is tried again; grows */
     int64_t trigger_ms; /* when the batch in hand was triggered */
     bool reached;       /* its ends are the run's target */
@@ -195,8 +198,8 @@ json_t *calls_account(const struct mt_calls *calls);
 /* Asks every sink of the record whether it holds the batch. */
 enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error *err) MT_NODISCARD;
 /* At a start: what a killed run left at the sinks of the last commit, also where the script saves
- * no more. Another that cannot be settled now is settled by its next save, if there is one. */
-void saves_settle(struct mt_query *query);
+ * no more. RETRY: one is away. Where it can never be settled a warning is all. */
+enum mt_status calls_settle(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
 /* After the script, which ended with status: what becomes of the batch. */
 enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status,
                             struct mt_error *err) MT_NODISCARD;
@@ -221,6 +224,8 @@ enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct 
 enum mt_status recover_batch(struct mt_query *query, bool *holds,
                              struct mt_error *err) MT_NODISCARD;
 
+/* Before a plan: what the next start or reload is compared with. */
+enum mt_status recover_keep_shape(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
 /* One plan of the checkpoint. */
 enum mt_status recover_plan(struct mt_query *query, int64_t id, struct plan *plan,
                             struct mt_error *err) MT_NODISCARD;
@@ -232,10 +237,10 @@ enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
                                   struct mt_error *err) MT_NODISCARD;
 
 /* ---- engine_shape.c */
-/* Compares two shapes; batch: the first under the new one. REJECT with the way out, or tells
- * what is allowed. */
-enum mt_status shape_check(const char *before, const char *now, int64_t batch,
-                           struct mt_error *err) MT_NODISCARD;
+/* REJECT with the way out: a restart does not go on with that. */
+enum mt_status shape_refuse(const char *before, const char *now, struct mt_error *err) MT_NODISCARD;
+/* Tells what changes with batch, the first under the new one, and is allowed. */
+void shape_tell(const char *before, const char *now, int64_t batch);
 /* The settings' own, or one of what their sources and sink are; caller frees. */
 char *shape_of(const struct mt_query_settings *settings);
 /* A topic that is subscribed to no more, though its source must not lose data; or NULL. */

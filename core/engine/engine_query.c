@@ -84,11 +84,18 @@ static enum mt_status phase_open(struct mt_query *query, int64_t now_ms, int64_t
             back_off(query, now_ms, at_ms, err);
         if (status != MT_OK)
             return status;
+        query->sink_recovered = true;
         query->retry_ms = 0;
-    } else if (!query->sink && !query->sink_recovered && query->committed >= 0) {
-        saves_settle(query);
     }
-    query->sink_recovered = true;
+    if (!query->saves_settled) {
+        enum mt_status status = calls_settle(query, err);
+        if (status == MT_RETRY)
+            back_off(query, now_ms, at_ms, err);
+        if (status != MT_OK)
+            return status;
+        query->saves_settled = true;
+        query->retry_ms = 0;
+    }
     struct mt_source *away = NULL;
     enum mt_status status = recover_positions(query, now_ms, &away, err);
     if (status == MT_RETRY)
@@ -277,9 +284,11 @@ static enum mt_status phase_plan(struct mt_query *query, int64_t now_ms, struct 
     plan_seal(plan, mt_store_query_id(query->store));
     char *json = plan_to_json(query);
     spend(&query->timing.planning, &mark);
+    enum mt_status status = recover_keep_shape(query, err);
     mt_step("plan.before", plan->id);
-    enum mt_status status = mt_store_plan_put(query->store, plan->id, json, query->bundle_hash,
-                                              query->bundle, strlen(query->bundle), err);
+    if (status == MT_OK)
+        status = mt_store_plan_put(query->store, plan->id, json, query->bundle_hash, query->bundle,
+                                   strlen(query->bundle), err);
     free(json);
     if (status != MT_OK)
         return MT_FATAL;
@@ -553,6 +562,8 @@ static void take_settings(struct mt_query *query, const struct mt_query_settings
     query->n_sources = settings->n_sources;
     query->finish_with_new_script = settings->finish_with_new_script;
     query->accept_replay = settings->accept_replay;
+    query->said = settings->said;
+    query->said_batch = settings->said_batch;
     query->max_batches = settings->max_batches;
     query->on_progress = settings->on_progress;
     query->on_line = settings->on_line;

@@ -72,18 +72,29 @@ enum mt_status recover_options(struct mt_query *query, bool fresh, struct mt_err
     return status;
 }
 
-/* What the job is now against what it was at the last start or reload. */
+/* What the job is now against what it was when a batch was planned last. */
 static enum mt_status compare_shape(struct mt_query *query, struct mt_error *err)
 {
     struct mt_buf before = {0};
     bool found = false;
     enum mt_status status = mt_store_meta_get(query->store, "shape", &before, &found, err);
-    bool changed = status == MT_OK && (!found || strcmp(before.data, query->shape) != 0);
-    if (changed && found)
-        status = shape_check(before.data, query->shape, query->committed + 1, err);
+    query->shape_kept = status == MT_OK && found && strcmp(before.data, query->shape) == 0;
+    if (status == MT_OK && found && !query->shape_kept)
+        status = shape_refuse(before.data, query->shape, err);
+    if (status == MT_OK && found && !query->shape_kept)
+        shape_tell(before.data, query->shape, query->committed + 1);
     mt_buf_free(&before);
-    return changed && status == MT_OK ? mt_store_meta_put(query->store, "shape", query->shape, err)
-                                      : status;
+    return status;
+}
+
+/* With the first plan under it: a job that never got so far is nothing to compare the next with. */
+enum mt_status recover_keep_shape(struct mt_query *query, struct mt_error *err)
+{
+    enum mt_status status = MT_OK;
+    if (!query->shape_kept)
+        status = mt_store_meta_put(query->store, "shape", query->shape, err);
+    query->shape_kept |= status == MT_OK;
+    return status;
 }
 
 enum mt_status recover_open(struct mt_query *query, struct mt_error *err)

@@ -3,11 +3,11 @@
  * engine_reload.c - another text of the job takes over while the query runs.
  *
  * It does so where a restart would find nothing half done: while the query waits for its sources to
- * begin with, between a commit and the next plan, or at a batch that waits to be tried again, which
- * recovery then settles as after a restart: by whether a sink holds it. What a restart would refuse
- * is refused here too, and the old job goes on. A source that is what it was stays open, so that
- * its connections and what it has received stay; it must be read for the same columns, since what
- * it holds is in columns already. */
+ * begin with, between a commit and the next plan, or at a batch that waits for its source or to be
+ * tried again, which recovery then settles as after a restart: by whether a sink holds it. What a
+ * restart would refuse is refused here too, and the old job goes on. A source that is what it was
+ * stays open, so that its connections and what it has received stay; it must be read for the same
+ * columns, since what it holds is in columns already. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,7 +16,8 @@
 static bool is_the_time(const struct mt_query *query)
 {
     return query->phase == PHASE_OPEN || query->phase == PHASE_TRIGGER ||
-           query->phase == PHASE_ENDS || query->phase == PHASE_RECOVER;
+           query->phase == PHASE_ENDS || query->phase == PHASE_RECOVER ||
+           (query->phase == PHASE_READ && query->source_wakes);
 }
 
 /* A batch was planned and is not committed. */
@@ -53,7 +54,7 @@ static enum mt_status refuse_loss(const struct mt_query *query, const char *shap
     return MT_REJECT;
 }
 
-/* Why a restart would not go on with this; told are the changes with which it would. */
+/* Why a restart would not go on with this. */
 static enum mt_status refuse_shape(const struct mt_query *query,
                                    const struct mt_query_settings *settings, const char *shape,
                                    struct mt_error *err)
@@ -66,7 +67,7 @@ static enum mt_status refuse_shape(const struct mt_query *query,
                        checkpoint ? checkpoint : "none");
     enum mt_status status = refuse_loss(query, shape, err);
     if (status == MT_OK)
-        status = shape_check(query->shape, shape, query->committed + 1, err);
+        status = shape_refuse(query->shape, shape, err);
     if (status == MT_OK && has_a_plan(query))
         status = recover_other_sink(query,
                                     settings->sink ? settings->sink->identity : FOREACH_BATCH, err);
@@ -131,36 +132,47 @@ static enum mt_status replace_parts(struct mt_query *query,
     if (status == MT_OK)
         status = recover_sink(query, settings->sink, err);
     if (status == MT_OK)
-        status = mt_store_meta_put(query->store, "shape", shape, err);
+        shape_tell(query->shape, shape, query->committed + 1);
     if (status == MT_OK)
         status = take_sources(query, settings, shape, err);
     return status;
 }
 
-enum mt_status mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
+/* What the old job left in the query goes. */
+static void forget_old(struct mt_query *query)
+{
+    query_forget_ends(query);
+    query->run.n_steps = 0; /* their names go with it */
+    mt_sink_free(query->sink);
+    query->sink_recovered = true;
+    query->replaying = false;
+    if (query->phase == PHASE_READ)
+        query->phase = PHASE_RECOVER; /* the batch was planned for the old one */
+}
+
+enum mt_reload mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
                                struct mt_error *err)
 {
     if (!is_the_time(query))
-        return MT_RETRY;
+        return MT_RELOAD_NOT_NOW;
     mt_log_context(query->name, query->plan.id);
     char *shape = shape_of(settings);
     enum mt_status status = replace_parts(query, settings, shape, err);
     if (status != MT_OK)
         free(shape);
     if (status == MT_RETRY)
-        return status;
+        return MT_RELOAD_AWAY;
     if (status != MT_OK) {
         refuse(settings);
-        return MT_REJECT;
+        return MT_RELOAD_REFUSED;
     }
-    query_forget_ends(query);
-    query->run.n_steps = 0; /* their names go with the old job */
-    mt_sink_free(query->sink);
-    query->sink_recovered = true;
-    query->replaying = false;
+    forget_old(query);
     mt_log(MT_INFO, "script %.12s takes over from script %.12s at batch %lld",
            settings->bundle_hash, query->bundle_hash, (long long)query->committed + 1);
+    query->shape_kept &= strcmp(query->shape, shape) == 0;
     query_take_job(query, settings, shape);
     status = recover_options(query, false, err);
-    return status == MT_OK ? query_watch_sources(query, err) : status;
+    if (status == MT_OK)
+        status = query_watch_sources(query, err);
+    return status == MT_OK ? MT_RELOAD_TAKEN : MT_RELOAD_FAILED;
 }

@@ -435,7 +435,7 @@ static enum mt_status take_line(struct mt_calls *calls, const struct outlet *out
     if (*added)
         *out = add_line(calls, outlet);
     struct call *call = *out;
-    call->memory = outlet->sink->type->exactly_once;
+    call->memory = mt_sink_is_exactly_once(outlet->sink);
     call->intent = call->memory && (*added || calls->mode == CALLS_ACCEPT);
     call->rows = rows;
     call->fingerprint = fingerprint;
@@ -480,9 +480,11 @@ enum mt_status mt_run_save(struct mt_run *run, const struct mt_sink_settings *se
         *err = calls->doom;
         return calls->doomed;
     }
-    if (sink_of_save(calls->query, settings, rows->schema, &outlet, err) != MT_OK)
-        return MT_REJECT; /* nothing was touched */
-    enum mt_status status = save(calls->query, outlet, rows, stored, err);
+    enum mt_status status = sink_of_save(calls->query, settings, rows->schema, &outlet, err);
+    if (status == MT_OK)
+        status = save(calls->query, outlet, rows, stored, err);
+    else if (err->class_ == MT_CLASS_JOB)
+        status = MT_REJECT; /* the settings are wrong: nothing was touched */
     if (status == MT_RETRY || status == MT_FATAL) {
         calls->doomed = status;
         calls->doom = *err;
@@ -513,9 +515,9 @@ enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status, struc
     return status;
 }
 
-/* The sink of a line, made from what the record has of it. */
+/* The sink of a line of a record. */
 static enum mt_status outlet_of_line(struct mt_query *query, const struct call *call,
-                                     struct outlet **outlet, struct mt_error *err)
+                                     struct outlet **out, struct mt_error *err)
 {
     struct mt_sink_settings settings;
     struct ArrowSchema schema = {0};
@@ -524,7 +526,7 @@ static enum mt_status outlet_of_line(struct mt_query *query, const struct call *
     if (status == MT_OK)
         status = mt_schema_parse(call->columns, &schema, err);
     if (status == MT_OK)
-        status = outlet_of(query, &settings, &schema, call->ordinal, outlet, err);
+        status = outlet_of(query, &settings, &schema, call->ordinal, out, err);
     mt_schema_release(&schema);
     free_settings(&settings);
     json_decref(json);
@@ -537,8 +539,9 @@ static enum mt_status ask_line(struct mt_query *query, struct call *call, struct
     struct outlet *outlet;
     enum mt_status status = outlet_of_line(query, call, &outlet, err);
     if (status != MT_OK)
-        return mt_fail_within(err, MT_FATAL, "asking %s whether it holds it: ", call->identity);
-    call->memory = outlet->sink->type->exactly_once;
+        return mt_fail_within(err, status == MT_RETRY ? MT_RETRY : MT_FATAL,
+                              "asking %s whether it holds it: ", call->identity);
+    call->memory = mt_sink_is_exactly_once(outlet->sink);
     if (!call->memory)
         return MT_OK;
     status = recover_outlet(query, outlet, err);
@@ -556,18 +559,32 @@ enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error 
     return status;
 }
 
-void saves_settle(struct mt_query *query)
+/* What an owner that died left in a sink of the last commit. No batch hangs on it: the sink holds
+ * that one, and another is asked for by the record of its own. */
+static enum mt_status settle_line(struct mt_query *query, const struct call *call,
+                                  struct mt_error *err)
+{
+    struct outlet *outlet;
+    enum mt_status status = outlet_of_line(query, call, &outlet, err);
+    if (status == MT_OK && outlet->sink->type->exactly_once)
+        status = recover_outlet(query, outlet, err);
+    if (status == MT_OK || status == MT_RETRY)
+        return status;
+    mt_log(MT_WARN, "%s, which batch %lld was saved to, is not looked after: %s", call->identity,
+           (long long)query->committed, err->text);
+    return MT_OK;
+}
+
+enum mt_status calls_settle(struct mt_query *query, struct mt_error *err)
 {
     struct mt_calls last = {.query = query};
-    struct mt_error unheeded = {0};
-    enum mt_status status = calls_read(&last, query->committed, &unheeded);
-    for (int64_t i = 0; status == MT_OK && i < last.n; i++) {
-        struct outlet *outlet;
-        if (outlet_of_line(query, &last.items[i], &outlet, &unheeded) != MT_OK ||
-            recover_outlet(query, outlet, &unheeded) != MT_OK)
-            mt_log(MT_DEBUG, "%s is not settled: %s", last.items[i].identity, unheeded.text);
-    }
+    enum mt_status status = MT_OK;
+    if (query->committed >= 0)
+        status = calls_read(&last, query->committed, err);
+    for (int64_t i = 0; status == MT_OK && i < last.n; i++)
+        status = settle_line(query, &last.items[i], err);
     calls_clear(&last);
+    return status;
 }
 
 /* ---- for ckpt show */

@@ -18,6 +18,7 @@
 #include "engine/engine_int.h"
 
 static const char *const what_is_read[] = {"subscribe", "subscribePattern", "assign", "path", NULL};
+static const char *const names_topics[] = {"subscribe", "assign", "subscribePattern", NULL};
 
 static const char *text_of(json_t *object, const char *key)
 {
@@ -69,9 +70,28 @@ static enum mt_status refuse_sources(json_t *before, json_t *now, struct mt_erro
     return MT_OK;
 }
 
+/* Which of its options names a source's topics; NULL: it has none. */
+static const char *topics_by(const json_t *options)
+{
+    for (const char *const *key = names_topics; *key; key++)
+        if (json_object_get(options, *key))
+            return *key;
+    return NULL;
+}
+
 static void tell_source(json_t *before, json_t *now, int64_t batch)
 {
     json_t *old = json_object_get(before, "options"), *new = json_object_get(now, "options");
+    const char *was_by = topics_by(old), *is_by = topics_by(new);
+    if (was_by && is_by && was_by != is_by) {
+        mt_log(MT_WARN,
+               "source %s has its topics by %s = %s from batch %lld on, and had them by %s = %s; "
+               "partitions that both name are read on, new ones from their beginning, others no "
+               "more",
+               text_of(now, "name"), is_by, text_of(new, is_by), (long long)batch, was_by,
+               text_of(old, was_by));
+        return;
+    }
     for (const char *const *key = what_is_read; *key; key++) {
         json_t *was_json = json_object_get(old, *key), *is_json = json_object_get(new, *key);
         char *was = json_dumps(was_json, JSON_ENCODE_ANY | JSON_COMPACT);
@@ -107,20 +127,23 @@ static void tell_sink(json_t *before, json_t *now, int64_t batch)
                is, (long long)batch);
 }
 
-enum mt_status shape_check(const char *before, const char *now, int64_t batch, struct mt_error *err)
+enum mt_status shape_refuse(const char *before, const char *now, struct mt_error *err)
 {
     json_t *old = json_loads(before, 0, NULL), *new = json_loads(now, 0, NULL);
-    json_t *sources = json_object_get(new, "sources"), *source;
-    json_t *old_sources = json_object_get(old, "sources");
-    size_t i;
-    enum mt_status status = refuse_sources(old_sources, sources, err);
-    if (status == MT_OK) {
-        json_array_foreach (sources, i, source)
-            tell_source(json_array_get(old_sources, i), source, batch);
-        tell_sink(json_object_get(old, "sink"), json_object_get(new, "sink"), batch);
-    }
+    enum mt_status status =
+        refuse_sources(json_object_get(old, "sources"), json_object_get(new, "sources"), err);
     json_decref(old), json_decref(new);
     return status;
+}
+
+void shape_tell(const char *before, const char *now, int64_t batch)
+{
+    json_t *old = json_loads(before, 0, NULL), *new = json_loads(now, 0, NULL), *source;
+    size_t i;
+    json_array_foreach (json_object_get(new, "sources"), i, source)
+        tell_source(json_array_get(json_object_get(old, "sources"), i), source, batch);
+    tell_sink(json_object_get(old, "sink"), json_object_get(new, "sink"), batch);
+    json_decref(old), json_decref(new);
 }
 
 /* The next name of a comma list from *at on; NULL: none. *at: behind it. */
@@ -144,11 +167,32 @@ static bool is_listed(const char *list, const char *wanted, size_t len)
     return false;
 }
 
-static char *first_gone(const char *was, const char *is)
+/* Whether a source of these options reads the topic. One with a pattern may: what it matches is not
+ * known here. */
+static bool reads_topic(const json_t *options, const char *topic, size_t len)
 {
+    const char *list = json_string_value(json_object_get(options, "subscribe"));
+    const char *assign = json_string_value(json_object_get(options, "assign"));
+    if (list)
+        return is_listed(list, topic, len);
+    if (!assign)
+        return json_object_get(options, "subscribePattern") != NULL;
+    json_t *partitions = json_loads(assign, 0, NULL);
+    char *name = mt_strndup(topic, len);
+    bool reads = json_object_get(partitions, name) != NULL;
+    free(name);
+    json_decref(partitions);
+    return reads;
+}
+
+static char *first_gone(const json_t *before, const json_t *now)
+{
+    const char *was = json_string_value(json_object_get(before, "subscribe"));
     size_t n;
+    if (!was)
+        was = "";
     for (const char *name; (name = next_name(&was, &n));)
-        if (!is_listed(is, name, n))
+        if (!reads_topic(now, name, n))
             return mt_format("%.*s", (int)n, name);
     return NULL;
 }
@@ -166,7 +210,7 @@ char *shape_topic_gone(const char *before, const char *now)
         if (strcmp(text_of(old_source, "format"), text_of(source, "format")) != 0)
             continue; /* refused for that */
         if (!topic && strcasecmp(text_of(is, "failondataloss"), "false") != 0)
-            topic = first_gone(text_of(was, "subscribe"), text_of(is, "subscribe"));
+            topic = first_gone(was, is);
     }
     json_decref(old), json_decref(new);
     return topic;

@@ -21,6 +21,7 @@ static struct mt_sink_batch describe_batch(struct mt_query *query, const struct 
         .planned_us = query->plan.time_us,
         .rows = call->rows,
         .fingerprint = call->fingerprint,
+        .said = query->plan.id == query->said_batch ? query->said : MT_SAID_NOTHING,
     };
 }
 
@@ -133,7 +134,7 @@ static struct call *declared_call(struct mt_query *query)
 {
     struct call *call = calls_push(&query->calls);
     call->identity = mt_strdup(query->sink->identity);
-    call->memory = query->sink->type->exactly_once;
+    call->memory = mt_sink_is_exactly_once(query->sink);
     return call;
 }
 

@@ -38,7 +38,12 @@ static bool is_secret(const char *name)
            strstr(name, ".pem") || strstr(name, "token");
 }
 
-/* The nearest setting there is; borrowed from names, which the caller frees. */
+/* Other names of settings, which the library's own list leaves out. */
+static const char *const aliases[] = {
+    "bootstrap.servers", "sasl.mechanism", "sasl.jaas.config",    "acks",
+    "retries",           "linger.ms",      "delivery.timeout.ms", "compression.type"};
+
+/* The nearest setting there is. */
 static enum mt_status unknown_setting(const struct mt_kafka_rules *rules, const char *key,
                                       struct mt_error *err)
 {
@@ -48,9 +53,8 @@ static enum mt_status unknown_setting(const struct mt_kafka_rules *rules, const 
     const char **dumps[2] = {rd_kafka_conf_dump(conf, &n[0]),
                              rd_kafka_topic_conf_dump(topic_conf, &n[1])};
     const char **names = mt_alloc((n[0] + n[1] + 100) * sizeof *names);
-    names[n_names++] = "bootstrap.servers";
-    names[n_names++] = "sasl.mechanism";
-    names[n_names++] = "sasl.jaas.config";
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        names[n_names++] = aliases[i];
     for (const struct mt_refusal *r = rules->refusals; r->name; r++)
         if (strncmp(r->name, "kafka.", 6) == 0)
             names[n_names++] = r->name + 6;

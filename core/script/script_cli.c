@@ -75,8 +75,8 @@ static void push_sinks(lua_State *L, const struct mt_run_answer *answer)
 }
 
 /* run{file=, set=, once=, json=, terminal=, no_reload=, finish_with_new_script=, accept_replay=,
- * interval_ms=, max_batches=, max_rows=, max_ms=} -> {code=, error=, rows=, sinks={{format=,
- * path=}}} */
+ * said_batch=, said_held=, interval_ms=, max_batches=, max_rows=, max_ms=} -> {code=, error=,
+ * rows=, sinks={{format=, path=}}} */
 static int host_run(lua_State *L)
 {
     luaL_checktype(L, 1, LUA_TTABLE);
@@ -88,6 +88,8 @@ static int host_run(lua_State *L)
         .no_reload = flag_field(L, "no_reload"),
         .finish_with_new_script = flag_field(L, "finish_with_new_script"),
         .accept_replay = number_field(L, "accept_replay", -1),
+        .said_batch = number_field(L, "said_batch", -1),
+        .said_held = flag_field(L, "said_held"),
         .interval_ms = number_field(L, "interval_ms", -1),
         .max_batches = number_field(L, "max_batches", 0),
         .max_rows = number_field(L, "max_rows", 0),

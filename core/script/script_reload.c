@@ -12,7 +12,7 @@
 
 #include "script/script_run.h"
 
-enum { LOOK_MS = 1000, REST_MS = 200 };
+enum { LOOK_MS = 1000, REST_MS = 200, FIRST_WAIT_MS = 200, LAST_WAIT_MS = 30000 };
 
 /* A refusal is told once, however often it is met. */
 static void complain(struct mt_worker *worker, const char *text)
@@ -39,6 +39,7 @@ static void load_next(struct mt_worker *worker)
     struct mt_script_job *next;
     drop_next(worker);
     worker->resting = false;
+    worker->again_ms = worker->wait_ms = 0;
     worker->failed = mt_script_job_again(worker->job, &next, &err) != MT_OK;
     mt_log_context(mt_worker_name(worker), -1);
     if (worker->failed) {
@@ -82,6 +83,17 @@ static void look(struct mt_worker *worker, int64_t now_ms)
     worker->look_ms = now_ms + (worker->resting ? REST_MS : LOOK_MS);
 }
 
+/* Where the next script saves to nobody answers: said once, the waits grow. */
+static void wait_for_sink(struct mt_worker *worker, int64_t now_ms, const struct mt_error *err)
+{
+    if (worker->wait_ms == 0)
+        complain(worker, err->text);
+    worker->wait_ms = worker->wait_ms == 0 ? FIRST_WAIT_MS : worker->wait_ms * 2;
+    if (worker->wait_ms > LAST_WAIT_MS)
+        worker->wait_ms = LAST_WAIT_MS;
+    worker->again_ms = now_ms + worker->wait_ms;
+}
+
 /* The job that ran is closed: nothing of it is in use any more. */
 static void succeed(struct mt_worker *worker)
 {
@@ -95,19 +107,29 @@ enum mt_status mt_worker_reload(struct mt_worker *worker, struct mt_error *err)
 {
     if (worker->running->request->no_reload)
         return MT_RETRY;
-    look(worker, mt_clock_mono_us() / 1000);
-    if (!worker->next)
+    int64_t now_ms = mt_clock_mono_us() / 1000;
+    look(worker, now_ms);
+    if (!worker->next || now_ms < worker->again_ms)
         return MT_RETRY;
-    enum mt_status status = mt_query_reload(worker->query, &worker->next_settings, err);
-    if (status == MT_REJECT) {
+    switch (mt_query_reload(worker->query, &worker->next_settings, err)) {
+    case MT_RELOAD_NOT_NOW:
+        return MT_RETRY;
+    case MT_RELOAD_AWAY:
+        wait_for_sink(worker, now_ms, err);
+        return MT_RETRY;
+    case MT_RELOAD_REFUSED:
         complain(worker, err->text);
         mt_script_job_close(worker->next);
         worker->next = NULL;
         return MT_RETRY;
-    }
-    if (status != MT_RETRY)
+    case MT_RELOAD_TAKEN:
         succeed(worker);
-    return status;
+        return MT_OK;
+    case MT_RELOAD_FAILED:
+        break;
+    }
+    succeed(worker);
+    return MT_FATAL;
 }
 
 void mt_worker_forget_next(struct mt_worker *worker)

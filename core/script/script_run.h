@@ -16,6 +16,8 @@ struct mt_run_request {
     bool no_reload;              /* the job stays as it is when its files change */
     bool finish_with_new_script; /* the user's word, as in struct mt_query_settings */
     int64_t accept_replay;       /* likewise; -1 */
+    int64_t said_batch;          /* likewise; -1 */
+    bool said_held;              /* of said_batch */
     int64_t interval_ms; /* >= 0: this processingTime, whatever the file says; -1: the file's */
     int64_t max_batches; /* of each query; 0: no limit */
     int64_t max_rows;    /* each query stops after the batch that reaches it; 0: no limit */
@@ -57,10 +59,11 @@ struct mt_worker {
     /* of script_reload.c */
     struct mt_script_job *next; /* loaded, and not taken over yet; or NULL */
     struct mt_query_settings next_settings;
-    int64_t look_ms; /* by the monotonic clock: when to look at the files again */
-    bool resting;    /* they changed: load them when they do not any more */
-    bool failed;     /* to load them */
-    char *complaint; /* the last one, or NULL */
+    int64_t look_ms;           /* by the monotonic clock: when to look at the files again */
+    bool resting;              /* they changed: load them when they do not any more */
+    bool failed;               /* to load them */
+    int64_t again_ms, wait_ms; /* its sink is away: when to ask again, and the last wait; or 0 */
+    char *complaint;           /* the last one, or NULL */
 };
 
 struct mt_running {

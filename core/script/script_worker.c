@@ -273,6 +273,9 @@ void mt_worker_apply(struct mt_worker *worker, struct mt_query_settings *setting
         settings->trigger = (struct mt_trigger){MT_TRIGGER_PROCESSING, request->interval_ms};
     settings->finish_with_new_script = request->finish_with_new_script;
     settings->accept_replay = request->accept_replay;
+    settings->said_batch = request->said_batch;
+    if (request->said_batch >= 0)
+        settings->said = request->said_held ? MT_SAID_HELD : MT_SAID_NOT_HELD;
     settings->max_batches = request->max_batches;
     settings->ctx = worker;
     if (request->json) { /* then standard output is for JSON alone, see claim_output */

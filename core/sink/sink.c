@@ -16,6 +16,7 @@
 const struct mt_sink_type *const mt_sink_types[] = {
     &sink_parquet,                                                /* files/, as the next four */
     &sink_orc,     &sink_json, &sink_csv, &sink_text, &sink_odbc, /* odbc/ */
+    &sink_kafka,                                                  /* kafka/ */
     &sink_console,                                                /* at least once, like the rest */
     &sink_memory,                                                 /* tables of this process */
     &sink_noop,                                                   /* read this one first */
@@ -23,7 +24,7 @@ const struct mt_sink_type *const mt_sink_types[] = {
 };
 
 /* What Spark writes to and Moontide does not, yet. */
-static const char *const formats_not_yet[] = {"kafka", "delta", "foreach", NULL};
+static const char *const formats_not_yet[] = {"delta", "foreach", NULL};
 
 const struct mt_sink_type *mt_sink_type_of(const char *name)
 {
@@ -74,6 +75,19 @@ static enum mt_status fail_option(struct mt_error *err, const char *option)
     return MT_FATAL;
 }
 
+static enum mt_status refuse_options(const struct mt_sink_type *type,
+                                     const struct mt_pairs *options, struct mt_error *err)
+{
+    for (size_t i = 0; type->refusals && i < options->n; i++)
+        for (const struct mt_refusal *r = type->refusals; r->name; r++)
+            if (strcasecmp(options->items[i].key, r->name) == 0) {
+                mt_fail(err, MT_FATAL, MT_CLASS_JOB, "%s: option \"%s\": %s", type->name,
+                        options->items[i].key, r->why);
+                return fail_option(err, options->items[i].key);
+            }
+    return MT_OK;
+}
+
 static enum mt_status apply_options(struct mt_sink *sink, const struct mt_sink_settings *settings,
                                     struct mt_error *err)
 {
@@ -86,6 +100,8 @@ static enum mt_status apply_options(struct mt_sink *sink, const struct mt_sink_s
                 key);
         return fail_option(err, key);
     }
+    if (refuse_options(sink->type, &settings->options, err) != MT_OK)
+        return MT_FATAL;
     return mt_options_apply(sink->type->options, sink->type->name, &settings->options, sink, err);
 }
 
@@ -300,7 +316,7 @@ const char *mt_sink_identity(const struct mt_sink *sink)
 
 bool mt_sink_is_exactly_once(const struct mt_sink *sink)
 {
-    return sink->type->exactly_once;
+    return sink->type->exactly_once && !sink->at_least_once;
 }
 
 bool mt_sink_needs_checkpoint(const struct mt_sink *sink)

@@ -22,6 +22,9 @@ struct mt_sink_settings {
     int64_t ordinal;           /* the how-manieth call to this destination in a batch; 0: first */
 };
 
+/* The user's word for a batch of which a sink cannot know whether it holds it. */
+enum mt_sink_said { MT_SAID_NOTHING, MT_SAID_HELD, MT_SAID_NOT_HELD };
+
 /* The batch that a sink is asked to hold, with its provenance. */
 struct mt_sink_batch {
     const char *query_id;
@@ -35,6 +38,7 @@ struct mt_sink_batch {
     int64_t planned_us;   /* when it was planned, since 1970 */
     int64_t rows;         /* that `write` will be given */
     uint64_t fingerprint; /* of those rows */
+    enum mt_sink_said said;
 };
 
 /* What a destination says it holds of a batch. */
@@ -58,14 +62,15 @@ enum mt_sink_answer {
 
 struct mt_sink_type {
     const char *name, *help;
-    const struct mt_option *options; /* ends with {0} */
-    const char *const *not_yet;      /* Spark's options that are refused by name; NULL: none */
-    size_t size;                     /* of the instance, whose first member is struct mt_sink */
-    bool exactly_once;               /* false: begin always answers NEW */
-    bool needs_path;                 /* refuse at declaration when no path is given */
-    bool needs_checkpoint;           /* a temporary checkpoint is not enough */
-    bool partitions;                 /* partitionBy is meaningful, and the number of files */
-    const char *alias;               /* another name for it in jobs; NULL: none */
+    const struct mt_option *options;   /* ends with {0} */
+    const char *const *not_yet;        /* Spark's options that are refused by name; NULL: none */
+    const struct mt_refusal *refusals; /* likewise, each with its reason; ends with {0}; or NULL */
+    size_t size;                       /* of the instance, whose first member is struct mt_sink */
+    bool exactly_once;                 /* false: begin always answers NEW */
+    bool needs_path;                   /* refuse at declaration when no path is given */
+    bool needs_checkpoint;             /* a temporary checkpoint is not enough */
+    bool partitions;                   /* partitionBy is meaningful, and the number of files */
+    const char *alias;                 /* another name for it in jobs; NULL: none */
 
     /* What of its settings names the destination: *place as people see it, with the server it is
      * on; *inside as the destination's own record has it, without. Allocated. NULL: the path, which
@@ -99,6 +104,7 @@ struct mt_sink {
     char *path;                       /* absolute, or NULL */
     char **partition_by;
     int64_t n_partition_by;
+    bool at_least_once; /* open sets it: this one promises less than its type */
     int64_t n_files;    /* as in the settings */
     int32_t *spread_by; /* column numbers */
     int64_t n_spread_by;

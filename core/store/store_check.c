@@ -456,6 +456,8 @@ static bool check_trees(struct walk *walk, const struct meta *meta)
     if (!check_tree(walk, TREE_MAIN, &meta->main))
         return false;
     for (int i = 0; i < STORE_DATABASES; i++) {
+        if (!walk->has[i] && i == STORE_STATE)
+            continue; /* checkpoints had none at first */
         if (!walk->has[i]) {
             mt_store_damaged(walk->dir, walk->err, "its database \"%s\" is missing",
                              mt_store_names[i]);

@@ -171,6 +171,27 @@ static int create_databases(struct store_env *env)
     return code;
 }
 
+/* Whether it is whole and has no state: checkpoints had none at first. Any other database that is
+ * missing, or is called otherwise, was found when the pages were checked. */
+static bool is_before_state(struct store_env *env, MDB_txn *txn)
+{
+    return mdb_dbi_open(txn, mt_store_names[STORE_STATE], 0, &env->dbis[STORE_STATE]) ==
+           MDB_NOTFOUND;
+}
+
+/* Ends txn. A reader changes nothing. */
+static enum mt_status add_state(struct store_env *env, MDB_txn *txn, struct mt_error *err)
+{
+    mdb_txn_abort(txn);
+    if (env->read_only)
+        return mt_fail(
+            err, MT_FATAL, MT_CLASS_CHECKPOINT,
+            "checkpoint %s is of a Moontide that kept no state: it can be looked at once "
+            "its job has run under this one",
+            env->dir);
+    return mt_store_fail(env->dir, create_databases(env), "adding its state", err);
+}
+
 /* Checks one snapshot whole, holding it, and opens the databases in it. *gone: a writer
  * went past it before we found where it starts. */
 static enum mt_status check_snapshot(struct store_env *env, bool *gone, struct mt_error *err)
@@ -184,6 +205,8 @@ static enum mt_status check_snapshot(struct store_env *env, bool *gone, struct m
         return mt_store_fail(env->dir, code, "opening", err);
     mdb_env_get_fd(env->lmdb, &fd);
     enum mt_status status = mt_store_check_pages(env->dir, fd, mdb_txn_id(txn), gone, err);
+    if (status == MT_OK && !*gone && is_before_state(env, txn))
+        return add_state(env, txn, err);
     if (status == MT_OK && !*gone)
         status = mt_store_fail(env->dir, open_databases(env, txn, 0), "opening its databases", err);
     if (status == MT_OK && !*gone)

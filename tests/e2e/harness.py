@@ -373,11 +373,17 @@ def named(*calls):
     return sorted({name for text in texts for name in call.findall(text)})
 
 
+def without(steps, *rooms):
+    return [s for s in steps if s.split(".")[0] not in rooms]
+
+
 ALL_STEPS = named("mt_step", "mt_store_write")
-KILL_STEPS = [s for s in ALL_STEPS if not s.startswith("odbc.")]  # those of a batch into files
-FAIL_STEPS = named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync")
+# A batch goes by those of its own sink. Here: of files.
+KILL_STEPS = without(ALL_STEPS, "kafka", "odbc")
+KAFKA_KILL_STEPS = without(ALL_STEPS, "file", "odbc")
+FAIL_STEPS = without(named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync"), "kafka", "odbc")
 # Steps of a new checkpoint, not of a batch.
-ONCE_STEPS = {s for s in KILL_STEPS
+ONCE_STEPS = {s for s in ALL_STEPS
               if s.startswith("start.") or s in ("store.first", "store.meta", "store.built", "store.renamed")}
 
 

@@ -228,6 +228,11 @@ def sees_two_topics(work, done):
         (1, "purchase", 0), (4, "refund", 0), (9, "refund", 1)]
 
 
+def sees_paid_in_another_topic(work, done):
+    found = work.of_docs.messages("paid", isolation="read_committed")
+    assert sorted(value for *_, value in found) == sorted(o["value"].encode() for o in (ORDERS[0], ORDERS[4]))
+
+
 EXPECTED = {
     "jobs/orders_to_parquet.lua": sees_paid_orders,
     "examples/count_per_user.lua": sees_text(("u1", "1"), ("u15", "1"), ("u2", "1"), ("u1", "2")),
@@ -238,6 +243,7 @@ EXPECTED = {
     "examples/filter_by_text.lua": sees_text(("u15", "view")),
     "examples/folders.lua": sees_folders,
     "examples/foreach_two_tables.lua": sees_two_tables,
+    "examples/kafka_to_kafka.lua": sees_paid_in_another_topic,
     "examples/keep_corrupt.lua": sees_corrupt_text,
     "examples/local_time.lua": sees_text(("1", "2026-11-30", "0", "Mon 30 Nov 2026 00:59:59 +01:00"),
                                          ("2", "2026-11-29", "11", "Sun 29 Nov 2026 11:00:00 +01:00"),
@@ -288,6 +294,7 @@ def test_jobs_and_examples_do_what_they_say(brokers, work, file):
     assert moontide("check", *words).returncode == 0
     done = work.command("run", *words, "--once").finish()
     assert done.code == 0, repr(done)
+    work.of_docs = brokers
     EXPECTED[name](work, done)
     assert "bob-pw" not in done.out + done.err
 
@@ -363,13 +370,14 @@ def sinks():
 
 
 NEEDED = {**dict.fromkeys(("parquet", "orc", "json", "csv", "text"), {"path": "out"}),
-          "odbc": {"connection": "Driver=SQLite3;Database=test.db", "table": "orders"}}
+          "odbc": {"connection": "Driver=SQLite3;Database=test.db", "table": "orders"},
+          "kafka": {"kafka.bootstrap.servers": "localhost:9", "topic": "orders"}}
 
 
 def guarantee(tmp_path, sink):
     needed = "".join(f':option("{key}", "{value}")' for key, value in NEEDED.get(sink, {}).items())
     (tmp_path / "job.lua").write_text(f'''local mt = require "moontide"
-return mt.memoryStream("a STRING").writeStream:format "{sink}":queryName "q"
+return mt.memoryStream("value STRING").writeStream:format "{sink}":queryName "q"
   :option("checkpointLocation", "ckpt"){needed}
 ''')
     done = moontide("check", "job.lua", cwd=tmp_path)

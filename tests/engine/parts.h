@@ -67,9 +67,9 @@ struct vault_sink {
 /* ---- a job: keeps even numbers, of two sources too */
 struct evens {
     int runs, resets;
-    char *name;    /* of its step: gone with the next reset */
-    int fails;     /* runs that fail, still to come */
-    int miscounts; /* runs whose account is wrong by one */
+    char *name;          /* of its step: gone with the next reset */
+    int fails;           /* runs that fail, still to come */
+    int miscounts;       /* runs whose account is wrong by one */
     bool ignores_second; /* the rows of a second source are not taken */
 };
 
@@ -195,9 +195,14 @@ static enum mt_status vault_open(struct mt_sink *base, struct mt_error *err)
     return MT_OK;
 }
 
+static int vaults_recovered, vault_recover_retries; /* calls; answers of RETRY still to give */
+
 static enum mt_status vault_recover(struct mt_sink *base, const char *id, struct mt_error *err)
 {
-    (void)base, (void)id, (void)err;
+    (void)base, (void)id;
+    vaults_recovered++;
+    if (vault_recover_retries > 0 && vault_recover_retries--)
+        return mt_fail(err, MT_RETRY, MT_CLASS_SINK, "the vault is away");
     return MT_OK;
 }
 
@@ -406,9 +411,10 @@ static inline enum mt_status bench_open_two(struct bench *bench, struct numbers 
     if (bench->wake_fd)
         source->base.wake_fd = bench->wake_fd;
     struct vault_sink *sink = mt_alloc(sizeof *sink);
-    sink->base = (struct mt_sink){.type = &vault_type,
-                                  .identity = mt_strdup(bench->sink_name ? bench->sink_name : "vault"),
-                                  .marker_identity = mt_strdup("vault#1")};
+    sink->base =
+        (struct mt_sink){.type = &vault_type,
+                         .identity = mt_strdup(bench->sink_name ? bench->sink_name : "vault"),
+                         .marker_identity = mt_strdup("vault#1")};
     sink->vault = &bench->vault;
     struct mt_source **sources = mt_alloc(2 * sizeof *sources);
     sources[0] = &source->base;

@@ -68,12 +68,12 @@ static void step_to_the_first_save(struct bench *bench)
 }
 
 /* As soon as it is the time. */
-static enum mt_status reload(struct bench *bench, const struct mt_query_settings *settings)
+static enum mt_reload reload(struct bench *bench, const struct mt_query_settings *settings)
 {
-    enum mt_status status;
-    while ((status = mt_query_reload(bench->query, settings, &bench->err)) == MT_RETRY)
+    enum mt_reload answer;
+    while ((answer = mt_query_reload(bench->query, settings, &bench->err)) == MT_RELOAD_NOT_NOW)
         step(bench);
-    return status;
+    return answer;
 }
 
 static void run_to_the_end(struct bench *bench)
@@ -92,7 +92,7 @@ static void test_between_batches_another_text_takes_over_and_the_source_stays(vo
     assert_int_equal(saves_open(&bench, &first), MT_OK);
     step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
-    assert_int_equal(reload(&bench, &settings), MT_OK);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
     int runs = first.runs, asked = bench.source->asked;
     run_to_the_end(&bench);
     assert_int_equal(first.runs, runs);
@@ -112,15 +112,71 @@ static void test_between_plan_and_commit_no_text_takes_over(void **state)
     struct script first, second = {.today = saves_b};
     struct numbers *source;
     saves_init(&bench, &first, saves_a, 10);
-    bench.source->read_retries = 2;
     assert_int_equal(saves_open(&bench, &first), MT_OK);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
-    step_to_a_wait(&bench); /* planned, being read */
-    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RETRY);
-    assert_int_equal(reload(&bench, &settings), MT_OK);
+    while (strcmp(mt_query_status(bench.query), "Writing offsets to log") != 0)
+        step(&bench);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_NOT_NOW);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
     run_to_the_end(&bench);
     expect_stored("vault a", 1, 10);
     expect_stored("vault b", 0, 0);
+    saves_deinit(&bench);
+}
+
+static void test_while_its_source_is_away_after_the_plan_another_text_takes_over(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script first, second = {.today = saves_b};
+    struct numbers *source;
+    saves_init(&bench, &first, saves_a, 10);
+    bench.source->read_retries = 100;
+    assert_int_equal(saves_open(&bench, &first), MT_OK);
+    struct mt_query_settings settings = second_text(&bench, &second, &source);
+    step_to_a_wait(&bench); /* planned, being read */
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_TAKEN);
+    bench.source->read_retries = 0;
+    run_to_the_end(&bench);
+    assert_int_equal(first.runs, 0);
+    expect_stored("vault b", 1, 10);
+    assert_string_equal(vault_of("vault b")->batches[0].bundle, HASH_2);
+    saves_deinit(&bench);
+}
+
+static struct mt_sink *new_vault(struct vault *vault)
+{
+    struct vault_sink *sink = mt_alloc(sizeof *sink);
+    sink->base = (struct mt_sink){.type = &vault_type,
+                                  .identity = mt_strdup("vault"),
+                                  .marker_identity = mt_strdup("vault#1")};
+    sink->vault = vault;
+    return &sink->base;
+}
+
+static void test_a_sink_that_is_away_is_not_taken_for_a_batch_under_way(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script first;
+    struct numbers *source;
+    static struct vault vault;
+    saves_init(&bench, &first, saves_a, 30);
+    assert_int_equal(saves_open(&bench, &first), MT_OK);
+    step_to_the_first_save(&bench);
+    struct mt_query_settings settings = second_text(&bench, &first, &source);
+    settings.sink = new_vault(&vault);
+    settings.job = (struct mt_job){&bench.job, keep_evens, count_reset, NULL};
+    vault_recover_retries = 2;
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_AWAY);
+    assert_non_null(strstr(bench.err.text, "the vault is away"));
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_AWAY);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_TAKEN);
+    run_to_the_end(&bench);
+    assert_int_equal(vault.n, 2);
+    bench_close(&bench);
+    free(bench.job.name);
+    bench.job.name = NULL;
     saves_deinit(&bench);
 }
 
@@ -135,7 +191,7 @@ static void test_while_its_source_is_away_at_the_start_another_text_takes_over(v
     assert_int_equal(saves_open(&bench, &first), MT_OK);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     step_to_a_wait(&bench);
-    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_OK);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_TAKEN);
     bench.source->start_retries = 0;
     run_to_the_end(&bench);
     expect_stored("vault a", 0, 0);
@@ -154,7 +210,7 @@ static void test_a_batch_that_no_sink_holds_is_retried_by_the_new_text(void **st
     assert_int_equal(saves_open(&bench, &first), MT_OK);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     step_to_a_wait(&bench);
-    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_OK);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_TAKEN);
     run_to_the_end(&bench);
     expect_stored("vault a", 0, 0);
     expect_stored("vault b", 1, 10);
@@ -175,7 +231,7 @@ static void test_a_batch_that_a_sink_holds_a_part_of_is_ended_by_the_old_text(vo
     assert_int_equal(saves_open(&bench, &first), MT_OK);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     step_to_a_wait(&bench);
-    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_OK);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_TAKEN);
     run_to_the_end(&bench);
     assert_int_equal(second.replays, 1);
     assert_string_equal(second.bundle, "{\"files\":[]}");
@@ -196,7 +252,7 @@ static void test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     settings.shape = "{\"sources\":[{\"name\":\"numbers\",\"format\":\"letters\"}],\"sink\":{"
                      "\"identity\":\"foreachBatch\"}}";
-    assert_int_equal(reload(&bench, &settings), MT_REJECT);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_REFUSED);
     assert_non_null(strstr(bench.err.text, "it was numbers and is now letters"));
     assert_non_null(strstr(bench.err.text, "use a new checkpoint"));
     run_to_the_end(&bench);
@@ -217,11 +273,37 @@ static void test_a_topic_that_goes_is_refused_where_data_may_not_be_lost(void **
     step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     settings.shape = SHAPE("u ,v", "", "foreachBatch");
-    assert_int_equal(reload(&bench, &settings), MT_REJECT);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_REFUSED);
     assert_non_null(strstr(bench.err.text, "topic t is not subscribed to any more"));
     settings = second_text(&bench, &second, &source);
     settings.shape = SHAPE("u\",\"failondataloss\":\"false", "", "foreachBatch");
-    assert_int_equal(reload(&bench, &settings), MT_OK);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
+    bench.source = source;
+    run_to_the_end(&bench);
+    saves_deinit(&bench);
+}
+
+#define ASSIGNED(topics)                                                                           \
+    "{\"sources\":[{\"name\":\"numbers\",\"format\":\"numbers\",\"options\":{\"assign\":"          \
+    "\"{" topics "}\"}}],\"sink\":{\"identity\":\"foreachBatch\"}}"
+
+static void test_the_same_topic_by_another_option_is_not_one_that_goes(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script first, second = {.today = saves_b};
+    struct numbers *source;
+    saves_init(&bench, &first, saves_a, 20);
+    bench.settings.shape = SHAPE("t", "", "foreachBatch");
+    assert_int_equal(saves_open(&bench, &first), MT_OK);
+    step_to_the_first_save(&bench);
+    struct mt_query_settings settings = second_text(&bench, &second, &source);
+    settings.shape = ASSIGNED("\\\"u\\\":[0]");
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_REFUSED);
+    assert_non_null(strstr(bench.err.text, "topic t is not subscribed to any more"));
+    settings = second_text(&bench, &second, &source);
+    settings.shape = ASSIGNED("\\\"t\\\":[0,1]");
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
     bench.source = source;
     run_to_the_end(&bench);
     saves_deinit(&bench);
@@ -239,7 +321,7 @@ static void test_a_source_with_other_options_is_another_source(void **state)
     step_to_the_first_save(&bench);
     struct mt_query_settings settings = second_text(&bench, &second, &source);
     settings.shape = SHAPE("t,u", "", "foreachBatch");
-    assert_int_equal(reload(&bench, &settings), MT_OK);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
     bench.source = source;
     run_to_the_end(&bench);
     assert_int_equal(source->asked, 2);
@@ -277,6 +359,38 @@ static void test_a_restart_refuses_other_sources_and_tells_the_rest(void **state
     restart(&bench, &script, "{\"sources\":[],\"sink\":{\"identity\":\"parquet /b\"}}",
             "the number of sources cannot change: it was 1 and is now 0");
     restart(&bench, &script, SHAPE("t,u", "n INT", "parquet /b"), NULL);
+    saves_deinit(&bench);
+}
+
+static bool keeps_shape(const struct bench *bench, const char *shape)
+{
+    char checkpoint[96];
+    struct mt_store *store;
+    struct mt_error err;
+    struct mt_buf kept = {0};
+    bool found;
+    snprintf(checkpoint, sizeof checkpoint, "%s/ckpt", bench->dir);
+    assert_int_equal(mt_store_open_read(checkpoint, &store, &err), MT_OK);
+    assert_int_equal(mt_store_meta_get(store, "shape", &kept, &found, &err), MT_OK);
+    bool same = found && strcmp(kept.data, shape) == 0;
+    mt_buf_free(&kept);
+    mt_store_close(store);
+    return same;
+}
+
+static void test_a_start_that_planned_nothing_is_not_what_the_next_is_compared_with(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, saves_a, 10);
+    restart(&bench, &script, SHAPE("t", "", "foreachBatch"), NULL);
+    assert_true(keeps_shape(&bench, SHAPE("t", "", "foreachBatch")));
+    restart(&bench, &script, SHAPE("u", "", "foreachBatch"), NULL); /* nothing to read */
+    assert_true(keeps_shape(&bench, SHAPE("t", "", "foreachBatch")));
+    bench.source->total = 20;
+    restart(&bench, &script, SHAPE("u", "", "foreachBatch"), NULL);
+    assert_true(keeps_shape(&bench, SHAPE("u", "", "foreachBatch")));
     saves_deinit(&bench);
 }
 
@@ -332,6 +446,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_between_batches_another_text_takes_over_and_the_source_stays),
         cmocka_unit_test(test_between_plan_and_commit_no_text_takes_over),
+        cmocka_unit_test(test_while_its_source_is_away_after_the_plan_another_text_takes_over),
+        cmocka_unit_test(test_a_sink_that_is_away_is_not_taken_for_a_batch_under_way),
+        cmocka_unit_test(test_the_same_topic_by_another_option_is_not_one_that_goes),
+        cmocka_unit_test(test_a_start_that_planned_nothing_is_not_what_the_next_is_compared_with),
         cmocka_unit_test(test_while_its_source_is_away_at_the_start_another_text_takes_over),
         cmocka_unit_test(test_a_batch_that_no_sink_holds_is_retried_by_the_new_text),
         cmocka_unit_test(test_a_batch_that_a_sink_holds_a_part_of_is_ended_by_the_old_text),

@@ -472,8 +472,8 @@ static enum mt_status catches_all(struct mt_run *run, struct mt_error *err)
     return status;
 }
 
-static void test_a_save_that_may_have_stored_dooms_the_batch_whatever_the_script_makes_of_it(
-    void **state)
+static void
+test_a_save_that_may_have_stored_dooms_the_batch_whatever_the_script_makes_of_it(void **state)
 {
     (void)state;
     struct bench bench;
@@ -485,6 +485,76 @@ static void test_a_save_that_may_have_stored_dooms_the_batch_whatever_the_script
     expect_stored("vault a", 1, 6);
     expect_stored("vault b", 1, 4);
     assert_int_equal(state_rows(&bench), 10); /* not forty: state is that of the last commit */
+    saves_deinit(&bench);
+}
+
+static void fail_making(enum mt_status status, enum mt_class class_, int times)
+{
+    making_fails = status;
+    making_class = class_;
+    making_failures = times;
+}
+
+static void test_a_destination_that_is_away_while_its_sink_is_made_is_retried(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    fail_making(MT_RETRY, MT_CLASS_SINK, 2);
+    saves_run_ok(&bench, &script);
+    assert_int_equal(script.resets, 2);
+    expect_stored("vault a", 1, 6);
+    expect_stored("vault b", 1, 4);
+    assert_int_equal(state_rows(&bench), 10);
+    saves_deinit(&bench);
+}
+
+static void
+test_a_sink_that_cannot_be_made_dooms_the_batch_whatever_the_script_makes_of_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    fail_making(MT_FATAL, MT_CLASS_SINK, 1);
+    saves_run_fails(&bench, &script, "the vault's door is shut");
+    expect_stored("vault b", 0, 0);
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 1, 6);
+    saves_deinit(&bench);
+}
+
+static void test_settings_that_are_wrong_are_the_scripts_to_handle(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, catches_all, 10);
+    fail_making(MT_FATAL, MT_CLASS_JOB, 1);
+    saves_run_ok(&bench, &script);
+    expect_stored("vault a", 0, 0);
+    expect_stored("vault b", 1, 4);
+    saves_deinit(&bench);
+}
+
+static void
+test_at_a_start_the_sinks_of_the_last_commit_settle_before_anything_is_read(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script script;
+    saves_init(&bench, &script, two_sinks_and_state, 20);
+    saves_run_ok(&bench, &script);
+    vaults_recovered = 0;
+    vault_recover_retries = 2;
+    bench.source->total = 30;
+    saves_run_ok(&bench, &script);
+    assert_int_equal(vaults_recovered, 2 + 2);
+    expect_stored("vault a", 3, 18);
+    making_failures = 0;
+    fail_making(MT_FATAL, MT_CLASS_SINK, 1); /* and one that is no more holds nothing up */
+    saves_run_ok(&bench, &script);
     saves_deinit(&bench);
 }
 
@@ -596,14 +666,14 @@ static void test_a_sink_without_a_memory_is_given_its_rows_again(void **state)
 /* ---- killed at every step */
 
 static const char *const kill_steps[] = {
-    "plan.after:1",      "read.after:1",       "sink.written:1",     "sink.written:1#2",
-    "calls.before:1",    "calls.before:1#2",   "calls.after:1",      "calls.after:1#2",
-    "store.calls:1",     "store.calls:1#2",    "sink.committed:1",   "sink.committed:1#2",
-    "run.after:1",       "commit.before:1",    "store.commit:1",     "commit.after:1",
+    "plan.after:1",   "read.after:1",     "sink.written:1",   "sink.written:1#2",
+    "calls.before:1", "calls.before:1#2", "calls.after:1",    "calls.after:1#2",
+    "store.calls:1",  "store.calls:1#2",  "sink.committed:1", "sink.committed:1#2",
+    "run.after:1",    "commit.before:1",  "store.commit:1",   "commit.after:1",
 };
 
-static void test_killed_at_every_step_each_sink_has_each_batch_once_and_the_state_counts_right(
-    void **state)
+static void
+test_killed_at_every_step_each_sink_has_each_batch_once_and_the_state_counts_right(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof kill_steps / sizeof *kill_steps; i++) {
@@ -679,10 +749,10 @@ static void expect_tables(const struct bench *bench)
 }
 
 static const char *const file_steps[] = {
-    "file.write:1",   "file.write:1#2",  "file.fsync:1#2",  "file.pending:1",   "file.pending:1#2",
-    "file.rename:1",  "file.rename:1#2", "file.log:1#2",    "file.link:1",      "file.link:1#2",
-    "file.link:1#3",  "file.done:1",     "file.done:1#2",   "file.done:1#3",    "calls.after:1#3",
-    "store.calls:1#3",
+    "file.write:1",     "file.write:1#2", "file.fsync:1#2",  "file.pending:1",
+    "file.pending:1#2", "file.rename:1",  "file.rename:1#2", "file.log:1#2",
+    "file.link:1",      "file.link:1#2",  "file.link:1#3",   "file.done:1",
+    "file.done:1#2",    "file.done:1#3",  "calls.after:1#3", "store.calls:1#3",
 };
 
 static void test_parquet_tables_have_each_batch_once_wherever_it_is_killed(void **state)
@@ -799,6 +869,12 @@ int main(void)
         cmocka_unit_test(
             test_a_lost_answer_is_settled_by_begin_and_the_save_is_not_committed_twice),
         cmocka_unit_test(test_a_rejected_save_is_the_scripts_to_handle),
+        cmocka_unit_test(test_a_destination_that_is_away_while_its_sink_is_made_is_retried),
+        cmocka_unit_test(
+            test_a_sink_that_cannot_be_made_dooms_the_batch_whatever_the_script_makes_of_it),
+        cmocka_unit_test(test_settings_that_are_wrong_are_the_scripts_to_handle),
+        cmocka_unit_test(
+            test_at_a_start_the_sinks_of_the_last_commit_settle_before_anything_is_read),
         cmocka_unit_test(test_a_sink_that_lies_by_one_row_stops_the_batch),
         cmocka_unit_test(test_a_sinks_trouble_is_not_said_to_be_the_scripts),
         cmocka_unit_test(test_a_batch_another_query_holds_is_fatal),

@@ -19,6 +19,9 @@ struct room {
 };
 static struct room *rooms; /* shared with children */
 static int sinks_made;
+static enum mt_status making_fails; /* so many times: */
+static enum mt_class making_class;
+static int making_failures;
 static char given_password[32]; /* to the sink that was made last */
 
 static struct vault *vault_of(const char *identity)
@@ -58,6 +61,8 @@ enum mt_status __wrap_mt_sink_new(const struct mt_sink_settings *settings,
     bool forgets = strcmp(settings->format, "forgetful") == 0;
     if (!forgets && strcmp(settings->format, "vault") != 0)
         return __real_mt_sink_new(settings, schema, out, err);
+    if (making_failures > 0 && making_failures--)
+        return mt_fail(err, making_fails, making_class, "the vault's door is shut");
     sinks_made++;
     const char *password = mt_pairs_get(&settings->options, "password");
     snprintf(given_password, sizeof given_password, "%s", password ? password : "");
@@ -171,7 +176,7 @@ static void saves_init(struct bench *bench, struct script *script, script_fn fn,
                  -1, 0);
     assert_true(rooms != MAP_FAILED);
     *script = (struct script){.today = fn};
-    sinks_made = 0;
+    sinks_made = making_failures = 0;
     bench->source->most_a_batch = 10;
 }
 

@@ -30,7 +30,7 @@ static void run(const char *text)
     fputs(text, out);
     fclose(out);
     struct mt_run_request request = {
-        .file = file, .json = true, .interval_ms = -1, .accept_replay = -1};
+        .file = file, .json = true, .interval_ms = -1, .accept_replay = -1, .said_batch = -1};
     mt_script_run(&request, &answer);
 }
 

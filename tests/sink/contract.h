@@ -19,10 +19,12 @@ struct subject {
                             const struct ArrowSchema *schema, struct mt_error *err);
     const char *format, *partition_by; /* for make */
     int wrong;                         /* for make, of wrong_sinks.c */
+    const char *text;                  /* its column of ids as text, needed; NULL: has kind */
     char *(*held)(const char *path);   /* ids as text, or what is wrong; NULL: nobody knows */
     const char *const *steps;          /* where a process may be killed; ends with NULL */
     const char *const *fails;          /* calls that may fail; ends with NULL */
-    const char *ddl;                   /* of the rows it is given; NULL: ROWS_DDL */
+    const char *server;                /* environment variable that names it; NULL: needs none */
+    const char *ddl;                   /* of the rows it is given; NULL: id, text, amount */
 };
 
 struct bench {
@@ -397,7 +399,8 @@ static const char *const all_types[] = {"BOOLEAN",
 /* A sink for rows whose last column, odd_one, is of this type; NULL when it is refused. */
 static struct mt_sink *make_with(struct bench *b, const char *type, struct ArrowSchema *schema)
 {
-    char *ddl = mt_format("id BIGINT, kind STRING, odd_one %s", type);
+    const char *text = b->subject->text;
+    char *ddl = mt_format("id BIGINT, %s STRING, odd_one %s", text ? text : "kind", type);
     schema_of(ddl, schema);
     free(ddl);
     return b->subject->make(b->subject, b->path, schema, &b->err);
@@ -503,7 +506,10 @@ static char *run_rule(const struct rule *rule, const struct subject *subject)
     struct bench b = {.subject = subject};
     char *root = new_folder();
     b.path = mt_format("%s/table", root);
-    schema_of(subject->ddl ? subject->ddl : ROWS_DDL, &b.schema);
+    char *ddl =
+        mt_format("id BIGINT, %s STRING, amount DOUBLE", subject->text ? subject->text : "kind");
+    schema_of(subject->ddl ? subject->ddl : ddl, &b.schema);
+    free(ddl);
     const char *words = start(&b);
     if (!words)
         words = rule->check(&b);

@@ -166,7 +166,18 @@ static inline struct mt_batch make_lines(const struct ArrowSchema *schema, int64
     return batch;
 }
 
-/* id first, first + 1, ...; kind null, "a", "b" in turn; amount null at every fourth. */
+/* kind: null, "a", "b" in turn; a column of another name: the id as text. */
+static inline enum mt_status add_kind(struct mt_column *column, const char *name, int64_t id)
+{
+    struct mt_error err;
+    char text[24];
+    if (strcmp(name, "kind") != 0)
+        return mt_column_add_bytes(column, text, snprintf(text, sizeof text, "%" PRId64, id), &err);
+    return id % 3 == 0 ? mt_column_add_null(column, &err)
+                       : mt_column_add_bytes(column, id % 3 == 1 ? "a" : "b", 1, &err);
+}
+
+/* id first, first + 1, ...; kind as above; amount null at every fourth. */
 static inline struct mt_batch make_rows(const struct ArrowSchema *schema, int64_t first, int64_t n)
 {
     struct mt_error err;
@@ -179,8 +190,7 @@ static inline struct mt_batch make_rows(const struct ArrowSchema *schema, int64_
         mt_column_init(&columns[i], schema->children[i]);
     for (int64_t id = first; id < first + n; id++) {
         status |= mt_column_add_int(&columns[0], id, &err);
-        status |= id % 3 == 0 ? mt_column_add_null(&columns[1], &err)
-                              : mt_column_add_bytes(&columns[1], id % 3 == 1 ? "a" : "b", 1, &err);
+        status |= add_kind(&columns[1], schema->children[1]->name, id);
         status |= id % 4 == 0 ? mt_column_add_null(&columns[2], &err)
                               : mt_column_add_double(&columns[2], (double)id / 2, &err);
     }
@@ -241,7 +251,7 @@ static inline struct mt_batch make_any_rows(const struct ArrowSchema *schema, in
     mt_column_init(&root, schema);
     for (int64_t id = 0; id < n; id++) {
         status |= mt_column_add_int(&root.children[0], id, &err);
-        status |= mt_column_add_bytes(&root.children[1], id % 2 ? "a" : "b", 1, &err);
+        status |= add_kind(&root.children[1], schema->children[1]->name, id);
         for (int64_t c = 2; c < root.n_children; c++)
             status |= add_any(&root.children[c], id + c);
         status |= mt_column_close_row(&root, &err);

@@ -375,6 +375,44 @@ static void another_process_reads_while_it_runs_and_after(void **unused)
     mt_store_close(owner);
 }
 
+/* As it was made before there was a state. */
+static void drop_state(void)
+{
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi dbi;
+    assert_int_equal(mdb_env_create(&env), 0);
+    assert_int_equal(mdb_env_set_maxdbs(env, STORE_DATABASES), 0);
+    assert_int_equal(mdb_env_open(env, dir, 0, 0644), 0);
+    assert_int_equal(mdb_txn_begin(env, NULL, 0, &txn), 0);
+    assert_int_equal(mdb_dbi_open(txn, "state", 0, &dbi), 0);
+    assert_int_equal(mdb_drop(txn, dbi, 1), 0);
+    assert_int_equal(mdb_txn_commit(txn), 0);
+    mdb_env_close(env);
+}
+
+static void a_checkpoint_from_before_there_was_state_gets_one(void **unused)
+{
+    (void)unused;
+    struct mt_store *store = open_store();
+    char id[37];
+    const void *value;
+    size_t len;
+    snprintf(id, sizeof id, "%s", mt_store_query_id(store));
+    mt_store_close(store);
+    drop_state();
+    expect_fatal(mt_store_open_read(dir, &store, &err), MT_CLASS_CHECKPOINT,
+                 "it can be looked at once its job has run");
+    store = open_store();
+    assert_string_equal(mt_store_query_id(store), id);
+    assert_int_equal(mt_state_count(mt_store_state(store)), 0);
+    expect_ok(mt_state_get(mt_store_state(store), "a", 1, &value, &len, &err));
+    assert_null(value);
+    mt_store_close(store);
+    expect_ok(mt_store_open_read(dir, &store, &err));
+    mt_store_close(store);
+}
+
 static void a_reader_alone_leaves_the_data_as_it_was(void **unused)
 {
     (void)unused;
@@ -413,6 +451,7 @@ int main(void)
         store_test(a_reader_looks_beside_the_owner_and_changes_nothing),
         store_test(another_process_reads_while_it_runs_and_after),
         store_test(a_reader_alone_leaves_the_data_as_it_was),
+        store_test(a_checkpoint_from_before_there_was_state_gets_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,7 +67,12 @@ local function warnings_of(plan, sink)
     list[#list + 1] = "a batch starts more often than every 10 seconds: that makes many small files"
   end
   if sink.exactlyOnce == false then
-    list[#list + 1] = ("%s shows a batch again when it is replayed (at least once)"):format(sink.format)
+    list[#list + 1] = ("%s %s a batch again when it is replayed (at least once)"):format(sink.format,
+      sink.format == "kafka" and "is given" or "shows")
+  end
+  if sink.exactlyOnce and sink.format == "kafka" then
+    list[#list + 1] = "a reader of the topic sees each batch whole and once with isolation.level=read_committed; "
+      .. "another sees also what was taken back"
   end
   list[#list + 1] = plan.trigger.warning
   return list

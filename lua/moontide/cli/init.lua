@@ -48,6 +48,10 @@ local function client_option(text)
   return { name = name, value = value }
 end
 
+local function yes_or_no(text)
+  return (text == "yes" or text == "no") and text or nil, ("'%s' is neither yes nor no"):format(text)
+end
+
 local function add_set(command)
   command:option "--set"
     :argname "<key=value>"
@@ -89,6 +93,11 @@ local function add_run(parser)
     :argname "<batch>"
     :description "Once: what sinks hold of this batch stands, though its rows came out otherwise now."
     :convert(batch_id)
+  run:option("--sink-holds")
+    :args(2)
+    :argname { "<batch>", "yes|no" }
+    :description "Once: whether the sink holds this batch, where the destination has forgotten what it holds."
+    :convert { batch_id, yes_or_no }
   run:flag("--json", "Progress as JSON, one object a line, and nothing else on standard output.")
 end
 
@@ -256,6 +265,8 @@ function commands.run(args)
     no_reload = args.no_reload,
     finish_with_new_script = args.finish_with_new_script,
     accept_replay = args.accept_replay,
+    said_batch = args.sink_holds and args.sink_holds[1],
+    said_held = args.sink_holds and args.sink_holds[2] == "yes",
     json = args.json,
     terminal = not args.json and host.isatty(1),
   }

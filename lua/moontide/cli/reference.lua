@@ -95,6 +95,7 @@ local function add_sink(lines, sink)
     "folder on a local disk where the query keeps its place, for this query alone"
       .. (sink.needs_checkpoint and " (required)" or "")))
   add_not_yet(lines, sink.not_yet)
+  add_refusals(lines, sink.refusals)
 end
 
 local function each(types, add, lines)
