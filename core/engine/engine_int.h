@@ -30,7 +30,9 @@ struct plan {
     char digest[65];
     char bundle[65];
     char time_zone[64];
-    char *sink;         /* identity of the sink it was planned for; NULL until read back */
+    char *sink;         /* identity of the sink that was to store it last */
+    bool unheld;        /* that one was not asked to commit it, or said that it does not hold it */
+    bool told;          /* that a reload waits for its answer */
     struct span *spans; /* one a source */
     int64_t n_spans;
 };
@@ -47,6 +49,7 @@ struct call {
     uint64_t fingerprint; /* of the rows given */
     struct mt_sink_record stored;
     bool held;     /* asked by recovery, it said that it holds the batch */
+    bool doubt;    /* it was asked to commit, and did not say that nothing is stored */
     bool done;     /* in this attempt */
     bool replayed; /* and it was there already */
 };
@@ -87,6 +90,7 @@ struct pace {
 enum phase {
     PHASE_OPEN,    /* sink recovers, start positions become durable */
     PHASE_RECOVER, /* a plan without commit: does the sink hold it? */
+    PHASE_ADOPT,   /* no: today's script takes it over, durably */
     PHASE_TRIGGER, /* when does the next batch start? */
     PHASE_ENDS,    /* how far could it go? */
     PHASE_PLAN,    /* write it down */
@@ -155,7 +159,8 @@ struct mt_query {
 void plan_clear(struct plan *plan);
 /* Digest and seed from query id, batch id, spans and batch time. */
 void plan_seal(struct plan *plan, const char *query_id);
-char *plan_to_json(const struct mt_query *query);
+/* unheld: so that the record says that no sink can hold the batch. */
+char *plan_to_json(const struct mt_query *query, bool unheld);
 enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *plan,
                               struct mt_error *err) MT_NODISCARD;
 char *commit_to_json(const struct mt_query *query, int64_t now_ms);
@@ -223,6 +228,11 @@ enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct 
                                  struct mt_error *err) MT_NODISCARD;
 enum mt_status recover_batch(struct mt_query *query, bool *holds,
                              struct mt_error *err) MT_NODISCARD;
+/* Today's script takes the batch over: durable before it runs. */
+enum mt_status recover_adopt(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
+/* When an attempt at the batch in hand is over: that no sink can hold it becomes durable, if that
+ * is so, and with it that the job may have another sink. */
+void recover_note_unheld(struct mt_query *query);
 
 /* Before a plan: what the next start or reload is compared with. */
 enum mt_status recover_keep_shape(struct mt_query *query, struct mt_error *err) MT_NODISCARD;
@@ -232,9 +242,8 @@ enum mt_status recover_plan(struct mt_query *query, int64_t id, struct plan *pla
 /* Warns when starting options are not those of the first start. */
 enum mt_status recover_options(struct mt_query *query, bool fresh,
                                struct mt_error *err) MT_NODISCARD;
-/* REJECT: the batch in hand was planned for another sink than `now`, which may hold it. */
-enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
-                                  struct mt_error *err) MT_NODISCARD;
+/* Whether the batch in hand was given to another sink than `now`, which may hold it. */
+bool recover_is_elsewhere(const struct mt_query *query, const char *now);
 
 /* ---- engine_shape.c */
 /* REJECT with the way out: a restart does not go on with that. */

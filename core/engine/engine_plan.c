@@ -63,18 +63,18 @@ static char *dump_and_free(json_t *json)
     return text;
 }
 
-char *plan_to_json(const struct mt_query *query)
+char *plan_to_json(const struct mt_query *query, bool unheld)
 {
     const struct plan *plan = &query->plan;
     json_t *sources = json_array();
     for (int64_t i = 0; i < plan->n_spans; i++)
         append(sources, span_json(&plan->spans[i], query->sources[i]->name));
     return dump_and_free(json_pack(
-        "{s:i, s:s, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:[s], s:I, s:[], s:n}", "format", FORMAT,
-        "moontide", MT_VERSION, "batchId", (json_int_t)plan->id, "digest", plan->digest, "sources",
-        sources, "batchTimeUs", (json_int_t)plan->time_us, "timeZone", plan->time_zone, "seed",
-        (json_int_t)plan->seed, "bundle", plan->bundle, "sinks", sink_identity(query), "attempt",
-        (json_int_t)plan->attempt, "excluded", "watermark"));
+        "{s:i, s:s, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:[s], s:b, s:I, s:[], s:n}", "format",
+        FORMAT, "moontide", MT_VERSION, "batchId", (json_int_t)plan->id, "digest", plan->digest,
+        "sources", sources, "batchTimeUs", (json_int_t)plan->time_us, "timeZone", plan->time_zone,
+        "seed", (json_int_t)plan->seed, "bundle", plan->bundle, "sinks", plan->sink, "unheld",
+        unheld, "attempt", (json_int_t)plan->attempt, "excluded", "watermark"));
 }
 
 static enum mt_status bad_plan(struct mt_error *err, const char *what)
@@ -114,13 +114,14 @@ enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *
     json_t *json = json_loads(text, 0, &at), *sources;
     json_int_t format, id, time_us, seed, attempt;
     const char *digest, *zone, *bundle, *sink;
+    int unheld = 0;
     if (!json)
         return bad_plan(err, at.text);
     enum mt_status status;
-    if (json_unpack_ex(json, &at, 0, "{s:I, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:I, s:[s]}",
+    if (json_unpack_ex(json, &at, 0, "{s:I, s:I, s:s, s:o, s:I, s:s, s:I, s:s, s:I, s:[s], s?:b}",
                        "format", &format, "batchId", &id, "digest", &digest, "sources", &sources,
                        "batchTimeUs", &time_us, "timeZone", &zone, "seed", &seed, "bundle", &bundle,
-                       "attempt", &attempt, "sinks", &sink) != 0 ||
+                       "attempt", &attempt, "sinks", &sink, "unheld", &unheld) != 0 ||
         strlen(digest) != 64 || strlen(bundle) != 64)
         status = bad_plan(err, at.text);
     else if (format != FORMAT)
@@ -132,6 +133,7 @@ enum mt_status plan_from_json(const char *text, int64_t n_sources, struct plan *
     else {
         *plan = (struct plan){.id = id, .time_us = time_us, .seed = seed, .attempt = attempt};
         plan->sink = mt_strdup(sink);
+        plan->unheld = unheld;
         memcpy(plan->digest, digest, 65);
         memcpy(plan->bundle, bundle, 65);
         snprintf(plan->time_zone, sizeof plan->time_zone, "%s", zone);

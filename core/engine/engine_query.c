@@ -120,8 +120,18 @@ static enum mt_status phase_recover(struct mt_query *query, int64_t now_ms, int6
         back_off(query, now_ms, at_ms, err);
     if (status != MT_OK)
         return status;
-    query->phase = holds ? PHASE_COMMIT : PHASE_READ;
+    if (holds)
+        query->phase = PHASE_COMMIT;
+    else
+        query->phase = query->plan.unheld ? PHASE_ADOPT : PHASE_READ;
     return MT_OK;
+}
+
+/* In a turn of its own: a reload that waits for the sink's answer comes before it. */
+static enum mt_status phase_adopt(struct mt_query *query, struct mt_error *err)
+{
+    query->phase = PHASE_READ;
+    return recover_adopt(query, err);
 }
 
 static bool run_is_over(const struct mt_query *query)
@@ -281,8 +291,10 @@ static enum mt_status phase_plan(struct mt_query *query, int64_t now_ms, struct 
     plan->attempt = 1;
     memcpy(plan->bundle, query->bundle_hash, sizeof plan->bundle);
     snprintf(plan->time_zone, sizeof plan->time_zone, "%s", query->time_zone);
+    plan->sink = mt_strdup(sink_identity(query));
+    plan->unheld = query->sink != NULL; /* of saves there is a record */
     plan_seal(plan, mt_store_query_id(query->store));
-    char *json = plan_to_json(query);
+    char *json = plan_to_json(query, false);
     spend(&query->timing.planning, &mark);
     enum mt_status status = recover_keep_shape(query, err);
     mt_step("plan.before", plan->id);
@@ -327,6 +339,7 @@ static enum mt_status wait_to_retry(struct mt_query *query, int64_t now_ms, int6
                                     struct mt_error *err)
 {
     back_off(query, now_ms, at_ms, err);
+    recover_note_unheld(query);
     mt_batch_release(&query->run.output);
     query->run.n_steps = 0; /* their names go with the script */
     mt_state_discard(mt_store_state(query->store));
@@ -436,6 +449,8 @@ static enum mt_status one_phase(struct mt_query *query, int64_t now_ms, int64_t 
         return phase_open(query, now_ms, at_ms, err);
     case PHASE_RECOVER:
         return phase_recover(query, now_ms, at_ms, err);
+    case PHASE_ADOPT:
+        return phase_adopt(query, err);
     case PHASE_TRIGGER:
         return phase_trigger(query, now_ms, at_ms);
     case PHASE_ENDS:
@@ -468,6 +483,8 @@ enum mt_status mt_query_step(struct mt_query *query, int64_t now_ms, enum mt_tur
     *turn = query->phase == PHASE_ENDED ? MT_TURN_ENDED : MT_TURN_AGAIN;
     if (status == MT_OK)
         return MT_OK;
+    if (status != MT_RETRY || atomic_load(&query->stop))
+        recover_note_unheld(query);
     if (status != MT_RETRY) {
         if (query->plan.id >= 0)
             mt_fail_within(err, status, "batch %lld: ", (long long)query->plan.id);

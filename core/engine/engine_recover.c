@@ -72,17 +72,18 @@ enum mt_status recover_options(struct mt_query *query, bool fresh, struct mt_err
     return status;
 }
 
-/* What the job is now against what it was when a batch was planned last. */
-static enum mt_status compare_shape(struct mt_query *query, struct mt_error *err)
+/* What the job is now against what it was when a batch was planned last. *changed: that, to be
+ * told once nothing else refuses it; or NULL. */
+static enum mt_status compare_shape(struct mt_query *query, char **changed, struct mt_error *err)
 {
     struct mt_buf before = {0};
     bool found = false;
     enum mt_status status = mt_store_meta_get(query->store, "shape", &before, &found, err);
     query->shape_kept = status == MT_OK && found && strcmp(before.data, query->shape) == 0;
-    if (status == MT_OK && found && !query->shape_kept)
-        status = shape_refuse(before.data, query->shape, err);
-    if (status == MT_OK && found && !query->shape_kept)
-        shape_tell(before.data, query->shape, query->committed + 1);
+    if (status == MT_OK && found && !query->shape_kept) {
+        *changed = mt_strdup(before.data);
+        status = shape_refuse(*changed, query->shape, err);
+    }
     mt_buf_free(&before);
     return status;
 }
@@ -97,16 +98,66 @@ enum mt_status recover_keep_shape(struct mt_query *query, struct mt_error *err)
     return status;
 }
 
+/* Its identity begins with its format; one with a name of its own is taken at its word. What
+ * saves have stored is in the record of the batch. */
+static bool may_hold(const struct mt_query *query, const char *identity)
+{
+    if (strcmp(identity, FOREACH_BATCH) == 0) {
+        struct mt_buf calls = {0};
+        struct mt_error unread;
+        bool found = true;
+        if (mt_store_get(query->store, MT_RECORD_CALLS, query->plan.id, &calls, &found, &unread) !=
+            MT_OK)
+            found = true;
+        mt_buf_free(&calls);
+        return found;
+    }
+    char format[32] = {0};
+    memcpy(format, identity, strnlen(identity, sizeof format - 1));
+    format[strcspn(format, " ")] = '\0';
+    const struct mt_sink_type *type = mt_sink_type_of(format);
+    return !type || type->exactly_once;
+}
+
+bool recover_is_elsewhere(const struct mt_query *query, const char *now)
+{
+    const struct plan *plan = &query->plan;
+    return plan->id >= 0 && !plan->unheld && strcmp(plan->sink, now) != 0 &&
+           may_hold(query, plan->sink);
+}
+
+/* The sink that was to store the batch may hold it, and nobody can ask that one now. */
+static enum mt_status refuse_other_sink(struct mt_query *query, struct mt_error *err)
+{
+    struct plan *plan = &query->plan;
+    const char *now = sink_identity(query);
+    if (!recover_is_elsewhere(query, now))
+        return MT_OK;
+    if (!query->finish_with_new_script)
+        return mt_fail(err, MT_FATAL, MT_CLASS_CHECKPOINT,
+                       "batch %lld was planned for %s and is not committed, and the job now writes "
+                       "to %s: the old sink may hold it already. Run the job once as it was, then "
+                       "change the sink; or, once, with --finish-with-new-script: the new sink "
+                       "gets the batch, whatever the old one holds",
+                       (long long)plan->id, plan->sink, now);
+    mt_log(MT_WARN, "batch %lld: %s may hold it; %s gets it, as --finish-with-new-script says",
+           (long long)plan->id, plan->sink, now);
+    query->finish_with_new_script = false;
+    plan->unheld = true;
+    return MT_OK;
+}
+
 enum mt_status recover_open(struct mt_query *query, struct mt_error *err)
 {
     struct mt_store_options options = {.dir = query->checkpoint, .run_id = query->run_id};
     bool fresh = false;
     int64_t plan = -1;
+    char *changed = NULL;
     enum mt_status status = mt_store_open(&options, &query->store, &fresh, err);
     if (status == MT_OK)
         status = mt_store_last(query->store, &plan, &query->committed, err);
     if (status == MT_OK)
-        status = compare_shape(query, err);
+        status = compare_shape(query, &changed, err);
     if (status == MT_OK && query->committed >= 0)
         status = load_positions(query, err);
     if (status == MT_OK && plan > query->committed)
@@ -114,7 +165,12 @@ enum mt_status recover_open(struct mt_query *query, struct mt_error *err)
     if (status == MT_OK && query->plan.id >= 0)
         status = refuse_unreplayable(query, err);
     if (status == MT_OK)
+        status = refuse_other_sink(query, err);
+    if (status == MT_OK && changed)
+        shape_tell(changed, query->shape, query->committed + 1);
+    if (status == MT_OK)
         status = recover_options(query, fresh, err);
+    free(changed);
     return status;
 }
 
@@ -156,58 +212,40 @@ enum mt_status recover_positions(struct mt_query *query, int64_t now_ms, struct 
     return status;
 }
 
-/* Today's script takes the batch over: durable before it runs. */
-static enum mt_status adopt_batch(struct mt_query *query, struct mt_error *err)
+enum mt_status recover_adopt(struct mt_query *query, struct mt_error *err)
 {
     struct plan *plan = &query->plan;
     mt_log(MT_INFO, "planned and not committed: running it again (attempt %lld)",
            (long long)plan->attempt + 1);
     free(plan->sink);
-    plan->sink = NULL; /* it is this one now */
+    plan->sink = mt_strdup(sink_identity(query));
+    plan->unheld = query->sink != NULL;
     if (strcmp(plan->bundle, query->bundle_hash) != 0)
         mt_log(MT_INFO, "planned by script %.12s: script %.12s runs it", plan->bundle,
                query->bundle_hash);
     memcpy(plan->bundle, query->bundle_hash, sizeof plan->bundle);
     plan->attempt++;
-    char *json = plan_to_json(query);
+    char *json = plan_to_json(query, false);
     enum mt_status status = mt_store_plan_put(query->store, plan->id, json, query->bundle_hash,
                                               query->bundle, strlen(query->bundle), err);
     free(json);
     return status;
 }
 
-/* Its identity begins with its format; one with a name of its own is taken at its word. What
- * saves have stored is in the record of the batch. */
-static bool may_hold(const struct mt_query *query, const char *identity)
+/* In the record of the script that began the attempt, which is the one that runs. */
+void recover_note_unheld(struct mt_query *query)
 {
-    if (strcmp(identity, FOREACH_BATCH) == 0) {
-        struct mt_buf calls = {0};
-        struct mt_error unread;
-        bool found = true;
-        if (mt_store_get(query->store, MT_RECORD_CALLS, query->plan.id, &calls, &found, &unread) !=
-            MT_OK)
-            found = true;
-        mt_buf_free(&calls);
-        return found;
-    }
-    char format[32] = {0};
-    memcpy(format, identity, strnlen(identity, sizeof format - 1));
-    format[strcspn(format, " ")] = '\0';
-    const struct mt_sink_type *type = mt_sink_type_of(format);
-    return !type || type->exactly_once;
-}
-
-/* The sink that the batch was planned for may hold it, and nobody would ask that one now. */
-enum mt_status recover_other_sink(const struct mt_query *query, const char *now,
-                                  struct mt_error *err)
-{
-    const char *before = query->plan.sink;
-    if (!before || strcmp(before, now) == 0 || !may_hold(query, before))
-        return MT_OK;
-    return mt_fail(err, MT_REJECT, MT_CLASS_CHECKPOINT,
-                   "was planned for %s and is not committed, and the job now writes to %s: the old "
-                   "sink may hold it already; run the job once as it was, then change the sink",
-                   before, now);
+    const struct plan *plan = &query->plan;
+    struct mt_error err;
+    bool tried =
+        query->phase == PHASE_READ || query->phase == PHASE_RUN || query->phase == PHASE_SINK;
+    if (!tried || !plan->unheld)
+        return;
+    char *json = plan_to_json(query, true);
+    if (mt_store_plan_put(query->store, plan->id, json, plan->bundle, query->bundle,
+                          strlen(query->bundle), &err) != MT_OK)
+        mt_log(MT_DEBUG, "that no sink holds the batch is not on record: %s", err.text);
+    free(json);
 }
 
 static enum mt_status recover_declared(struct mt_query *query, bool *holds, struct mt_error *err)
@@ -216,9 +254,7 @@ static enum mt_status recover_declared(struct mt_query *query, bool *holds, stru
     if (status == MT_OK && *holds)
         mt_log(MT_INFO, "%s holds it already (%lld rows); committing", query->sink->identity,
                (long long)calls_stored_rows(&query->calls));
-    else if (status == MT_OK)
-        status = recover_other_sink(query, sink_identity(query), err);
-    return status == MT_OK && !*holds ? adopt_batch(query, err) : status;
+    return status;
 }
 
 /* The script that began the batch ends it, its attempt counted durably. */
@@ -239,7 +275,7 @@ static enum mt_status replay_batch(struct mt_query *query, struct mt_error *err)
     if (status == MT_OK && query->replaying)
         status = query->job.replay(query->job.self, bundle.data, bundle.len, err);
     if (status == MT_OK) {
-        char *json = plan_to_json(query);
+        char *json = plan_to_json(query, false);
         status = mt_store_plan_put(query->store, plan->id, json, plan->bundle, bundle.data,
                                    bundle.len, err);
         free(json);
@@ -260,7 +296,7 @@ static enum mt_status finish_with_new_script(struct mt_query *query, struct mt_e
     mt_buf_free(&held);
     calls_drop_unheld(&query->calls);
     query->calls.mode = CALLS_ACCEPT;
-    enum mt_status status = adopt_batch(query, err);
+    enum mt_status status = recover_adopt(query, err);
     return status == MT_OK ? calls_write(&query->calls, err) : status;
 }
 
@@ -272,13 +308,12 @@ static enum mt_status recover_saves(struct mt_query *query, struct mt_error *err
     enum mt_status status = calls_read(calls, query->plan.id, err);
     if (status == MT_OK)
         status = calls_ask(calls, &held, err);
-    if (status == MT_OK && held == 0 && calls->n == 0)
-        status = recover_other_sink(query, sink_identity(query), err);
     if (status != MT_OK)
         return status;
+    query->plan.unheld = held == 0;
     if (held == 0) {
         calls_clear(calls);
-        return adopt_batch(query, err);
+        return MT_OK;
     }
     if (query->finish_with_new_script)
         return finish_with_new_script(query, err);

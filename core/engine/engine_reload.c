@@ -17,7 +17,7 @@ static bool is_the_time(const struct mt_query *query)
 {
     return query->phase == PHASE_OPEN || query->phase == PHASE_TRIGGER ||
            query->phase == PHASE_ENDS || query->phase == PHASE_RECOVER ||
-           (query->phase == PHASE_READ && query->source_wakes);
+           query->phase == PHASE_ADOPT || (query->phase == PHASE_READ && query->source_wakes);
 }
 
 /* A batch was planned and is not committed. */
@@ -68,9 +68,6 @@ static enum mt_status refuse_shape(const struct mt_query *query,
     enum mt_status status = refuse_loss(query, shape, err);
     if (status == MT_OK)
         status = shape_refuse(query->shape, shape, err);
-    if (status == MT_OK && has_a_plan(query))
-        status = recover_other_sink(query,
-                                    settings->sink ? settings->sink->identity : FOREACH_BATCH, err);
     for (int64_t i = 0; status == MT_OK && i < query->n_sources; i++)
         if (has_a_plan(query) && !query->sources[i]->type->replayable &&
             !stays(query, settings->sources[i], shape, i))
@@ -138,6 +135,21 @@ static enum mt_status replace_parts(struct mt_query *query,
     return status;
 }
 
+/* Whether the old sink may hold the batch that the new one would get. The new one waits: the old
+ * one is asked before the batch is tried again, and then either the batch is committed or it is
+ * free. */
+static bool waits_for_old_sink(struct mt_query *query, const struct mt_query_settings *settings)
+{
+    struct plan *plan = &query->plan;
+    if (!recover_is_elsewhere(query, settings->sink ? settings->sink->identity : FOREACH_BATCH))
+        return false;
+    if (!plan->told)
+        mt_log(MT_INFO, "the changed script waits: %s may hold this batch and was not asked yet",
+               plan->sink);
+    plan->told = true;
+    return true;
+}
+
 /* What the old job left in the query goes. */
 static void forget_old(struct mt_query *query)
 {
@@ -146,16 +158,16 @@ static void forget_old(struct mt_query *query)
     mt_sink_free(query->sink);
     query->sink_recovered = true;
     query->replaying = false;
-    if (query->phase == PHASE_READ)
+    if (query->phase == PHASE_READ || query->phase == PHASE_ADOPT)
         query->phase = PHASE_RECOVER; /* the batch was planned for the old one */
 }
 
 enum mt_reload mt_query_reload(struct mt_query *query, const struct mt_query_settings *settings,
                                struct mt_error *err)
 {
-    if (!is_the_time(query))
-        return MT_RELOAD_NOT_NOW;
     mt_log_context(query->name, query->plan.id);
+    if (!is_the_time(query) || waits_for_old_sink(query, settings))
+        return MT_RELOAD_NOT_NOW;
     char *shape = shape_of(settings);
     enum mt_status status = replace_parts(query, settings, shape, err);
     if (status != MT_OK)

@@ -103,8 +103,10 @@ static enum mt_status write_and_commit(struct mt_query *query, struct mt_sink *s
         if (call->intent)
             status = calls_write(&query->calls, err);
     }
-    if (status == MT_OK)
+    if (status == MT_OK) {
         status = sink->type->commit(sink, &call->stored, err);
+        call->doubt = status != MT_REJECT;
+    }
     return status == MT_OK ? check_stored(query, sink, call, err) : status;
 }
 
@@ -114,7 +116,7 @@ enum mt_status sink_deliver(struct mt_query *query, struct mt_sink *sink,
     enum mt_sink_answer answer;
     enum mt_status status = begin(query, sink, call, &answer, err);
     if (status == MT_OK && answer == MT_SINK_STORED) {
-        call->replayed = true;
+        call->replayed = call->doubt = true;
         status = check_same(query, sink, call, err);
     } else if (status == MT_OK) {
         status = write_and_commit(query, sink, rows, call, err);
@@ -144,6 +146,7 @@ enum mt_status sink_ask_declared(struct mt_query *query, bool *holds, struct mt_
     struct call *call = declared_call(query);
     enum mt_status status = sink_ask(query, query->sink, call, err);
     *holds = call->replayed = call->held;
+    query->plan.unheld |= status == MT_OK && !*holds;
     if (!*holds)
         calls_clear(&query->calls);
     return status;
@@ -158,5 +161,7 @@ enum mt_status sink_store(struct mt_query *query, struct mt_error *err)
         call->rows = output->array.length;
         call->fingerprint = mt_batch_fingerprint(output);
     }
-    return sink_deliver(query, query->sink, output, call, err);
+    enum mt_status status = sink_deliver(query, query->sink, output, call, err);
+    query->plan.unheld = !call->doubt;
+    return status;
 }

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from harness import CHECKPOINT, JOB, SCRIPT, listed_files, lua, read_table, rows_of, until
+from harness import CHECKPOINT, JOB, MACHINE, SCRIPT, SINK, listed_files, lua, read_table, rows_of, until
 
 KILLED = -9
 STEPS = ':select("partition", "offset", "value")'
@@ -420,3 +420,33 @@ def test_a_declared_sink_in_between_leaves_the_state(saves):
     saves.add(1)
     saves.run_ok("assert(state:get 'total' == 1)\nsave(batch, A)")
     assert saves.offsets("A") == [1, 2]
+
+
+# ---- another declared sink, with a batch under way
+
+
+def declared(saves, path):
+    return saves.work.job(saves.topic, STEPS, out=path)
+
+
+def test_a_batch_for_a_path_that_can_never_work_goes_where_the_path_is_mended(saves):
+    saves.add(2)
+    for _ in range(2):
+        done = saves.work.run(declared(saves, "/proc/nope/table"))
+        assert done.code in (SINK, MACHINE) and "batch 0" in done.err, repr(done)
+    done = saves.work.run(declared(saves, saves.path("A")))
+    assert done.code == 0, repr(done)
+    assert saves.offsets("A") == [0, 1]
+    assert "the sink changed" in done.err
+
+
+def test_another_path_for_a_batch_that_the_old_one_may_hold_needs_the_users_word(saves):
+    saves.add(2)
+    done = saves.work.run(declared(saves, saves.path("A")), kill="sink.committed:0")
+    assert done.code == KILLED, repr(done)
+    done = saves.work.run(declared(saves, saves.path("B")))
+    assert done.code == CHECKPOINT and "--finish-with-new-script" in done.err, repr(done)
+    assert "the sink changed" not in done.err
+    done = saves.work.run(declared(saves, saves.path("B")), "--finish-with-new-script")
+    assert done.code == 0, repr(done)
+    assert saves.offsets("A") == saves.offsets("B") == [0, 1]

@@ -410,6 +410,79 @@ static void test_stop_while_waiting_ends_at_once(void **state)
     bench_deinit(&bench);
 }
 
+static void open_is_refused(struct bench *bench, const char *words)
+{
+    struct numbers kept = *bench->source;
+    assert_int_equal(bench_open(bench), MT_FATAL);
+    assert_int_equal(bench->err.class_, MT_CLASS_CHECKPOINT);
+    if (!strstr(bench->err.text, words))
+        fail_msg("\"%s\" is not in: %s", words, bench->err.text);
+    bench->source = mt_alloc(sizeof kept);
+    *bench->source = kept;
+}
+
+static void run_fails(struct bench *bench, enum mt_class class_)
+{
+    assert_int_equal(bench_open(bench), MT_OK);
+    assert_int_equal(bench_run(bench), MT_FATAL);
+    assert_int_equal(bench->err.class_, class_);
+    bench_close(bench);
+}
+
+static void test_a_batch_that_its_sink_never_began_is_any_other_sinks(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.job.fails = 1;
+    run_fails(&bench, MT_CLASS_SCRIPT);
+    bench.sink_name = "other";
+    bench.vault.begin_fails = MT_FATAL;
+    run_fails(&bench, MT_CLASS_SINK);
+    run_fails(&bench, MT_CLASS_SINK); /* again as it was: still nobody's */
+    bench.sink_name = "third";
+    bench.vault.begin_fails = MT_OK;
+    run_ok(&bench);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+static void test_a_stop_while_its_sink_is_away_leaves_a_batch_to_any_other_sink(void **state)
+{
+    (void)state;
+    struct bench bench;
+    enum mt_turn turn = MT_TURN_AGAIN;
+    int64_t at_ms;
+    bench_init(&bench, 30);
+    bench.vault.begin_fails = MT_RETRY;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    while (turn != MT_TURN_WAIT)
+        assert_int_equal(mt_query_step(bench.query, bench.now_ms, &turn, &at_ms, &bench.err),
+                         MT_OK);
+    bench_close(&bench); /* as if killed */
+    bench.vault.begin_fails = MT_OK;
+    bench.sink_name = "other";
+    run_ok(&bench);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
+static void test_by_the_users_word_another_sink_gets_a_batch_that_the_old_one_may_hold(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_init(&bench, 30);
+    bench.vault.lies = 1;
+    run_fails(&bench, MT_CLASS_INTERNAL);
+    bench.vault = (struct vault){0};
+    bench.sink_name = "other";
+    open_is_refused(&bench, "with --finish-with-new-script: the new sink gets the batch");
+    bench.settings.finish_with_new_script = true;
+    run_ok(&bench);
+    expect_all(&bench, 30);
+    bench_deinit(&bench);
+}
+
 static void test_sink_may_change_between_batches_and_not_within_one(void **state)
 {
     (void)state;
@@ -419,17 +492,13 @@ static void test_sink_may_change_between_batches_and_not_within_one(void **state
     bench_close(&bench);
     bench.sink_name = "other";
     bench.source->total = 60;
-    bench.job.fails = 1;
+    bench.vault.lies = 1;
     assert_int_equal(bench_open(&bench), MT_OK);
     assert_int_equal(bench_run(&bench), MT_FATAL); /* batch 1 is planned for the other sink */
-    assert_int_equal(bench.err.class_, MT_CLASS_SCRIPT);
+    assert_int_equal(bench.err.class_, MT_CLASS_INTERNAL);
     bench_close(&bench);
     bench.sink_name = "third";
-    assert_int_equal(bench_open(&bench), MT_OK);
-    assert_int_equal(bench_run(&bench), MT_FATAL);
-    assert_int_equal(bench.err.class_, MT_CLASS_CHECKPOINT);
-    assert_non_null(strstr(bench.err.text, "was planned for other"));
-    bench_close(&bench);
+    open_is_refused(&bench, "was planned for other");
     bench.sink_name = "other";
     run_ok(&bench);
     expect_all(&bench, 60);
@@ -557,6 +626,10 @@ int main(void)
         cmocka_unit_test(test_account_that_does_not_add_up_stops_before_the_sink),
         cmocka_unit_test(test_other_digest_in_the_sink_is_fatal),
         cmocka_unit_test(test_stop_while_waiting_ends_at_once),
+        cmocka_unit_test(test_a_batch_that_its_sink_never_began_is_any_other_sinks),
+        cmocka_unit_test(test_a_stop_while_its_sink_is_away_leaves_a_batch_to_any_other_sink),
+        cmocka_unit_test(
+            test_by_the_users_word_another_sink_gets_a_batch_that_the_old_one_may_hold),
         cmocka_unit_test(test_sink_may_change_between_batches_and_not_within_one),
         cmocka_unit_test(test_max_batches_ends_the_run),
         cmocka_unit_test(test_once_goes_on_where_a_batch_cannot_hold_all),

@@ -240,6 +240,82 @@ static void test_a_batch_that_a_sink_holds_a_part_of_is_ended_by_the_old_text(vo
     saves_deinit(&bench);
 }
 
+/* A second text with a declared sink of its own. */
+static struct mt_query_settings another_declared(struct bench *bench, struct vault *vault)
+{
+    struct numbers *source;
+    struct mt_query_settings settings = second_text(bench, NULL, &source);
+    settings.sink = new_vault(vault);
+    free(settings.sink->identity);
+    settings.sink->identity = mt_strdup("vault of another");
+    settings.job = (struct mt_job){&bench->job, keep_evens, count_reset, NULL};
+    return settings;
+}
+
+static void
+test_a_batch_that_the_old_sink_may_hold_is_asked_after_before_another_gets_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct vault second = {0};
+    struct mt_query_settings settings;
+    bench_init(&bench, 20);
+    bench.source->most_a_batch = 10;
+    bench.vault.lost_answers = 1;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    step_to_a_wait(&bench);
+    settings = another_declared(&bench, &second);
+    bench.vault.begin_fails = MT_RETRY;
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_NOT_NOW);
+    step_to_a_wait(&bench);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_NOT_NOW);
+    bench.vault.begin_fails = MT_OK;
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
+    run_to_the_end(&bench);
+    assert_int_equal(bench.vault.n, 1);
+    assert_int_equal(second.n, 1);
+    assert_int_equal(second.batches[0].id, 1);
+    bench_deinit(&bench);
+}
+
+static void test_a_batch_that_the_old_sink_does_not_hold_goes_to_the_new_one(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct vault second = {0};
+    bench_init(&bench, 20);
+    bench.source->most_a_batch = 10;
+    bench.vault.commit_retries = 1000;
+    assert_int_equal(bench_open(&bench), MT_OK);
+    step_to_a_wait(&bench);
+    struct mt_query_settings settings = another_declared(&bench, &second);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_NOT_NOW);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
+    run_to_the_end(&bench);
+    assert_int_equal(bench.vault.n, 0);
+    assert_int_equal(second.n, 2);
+    bench_deinit(&bench);
+}
+
+static void test_saves_that_may_hold_a_batch_are_asked_before_a_declared_sink_gets_it(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct script first;
+    struct vault second = {0};
+    saves_init(&bench, &first, saves_a, 20);
+    vault_of("vault a")->lost_answers = 1;
+    assert_int_equal(saves_open(&bench, &first), MT_OK);
+    step_to_a_wait(&bench);
+    struct mt_query_settings settings = another_declared(&bench, &second);
+    assert_int_equal(mt_query_reload(bench.query, &settings, &bench.err), MT_RELOAD_NOT_NOW);
+    assert_int_equal(reload(&bench, &settings), MT_RELOAD_TAKEN);
+    run_to_the_end(&bench);
+    expect_stored("vault a", 1, 10);
+    assert_int_equal(second.n, 1);
+    saves_deinit(&bench);
+}
+
 static void test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on(void **state)
 {
     (void)state;
@@ -453,6 +529,10 @@ int main(void)
         cmocka_unit_test(test_while_its_source_is_away_at_the_start_another_text_takes_over),
         cmocka_unit_test(test_a_batch_that_no_sink_holds_is_retried_by_the_new_text),
         cmocka_unit_test(test_a_batch_that_a_sink_holds_a_part_of_is_ended_by_the_old_text),
+        cmocka_unit_test(
+            test_a_batch_that_the_old_sink_may_hold_is_asked_after_before_another_gets_it),
+        cmocka_unit_test(test_a_batch_that_the_old_sink_does_not_hold_goes_to_the_new_one),
+        cmocka_unit_test(test_saves_that_may_hold_a_batch_are_asked_before_a_declared_sink_gets_it),
         cmocka_unit_test(test_what_a_restart_would_refuse_is_refused_and_the_old_text_goes_on),
         cmocka_unit_test(test_a_topic_that_goes_is_refused_where_data_may_not_be_lost),
         cmocka_unit_test(test_a_source_with_other_options_is_another_source),
