@@ -349,7 +349,11 @@ int mt_script_main(int argc, char **argv)
 {
     struct mt_error err = {0};
     hold_standard_files();
-    lua_State *L = mt_lua_new();
+    lua_State *L = mt_lua_new(&err);
+    if (!L) {
+        fprintf(stderr, "moontide: %s\n", err.text);
+        return MT_CLASS_MACHINE;
+    }
     lua_pushcfunction(L, run_cli);
     lua_pushinteger(L, argc);
     lua_pushlightuserdata(L, argv);

@@ -271,17 +271,28 @@ static int fill_state(lua_State *L)
     return 0;
 }
 
-lua_State *mt_lua_new(void)
+enum mt_status mt_lua_enter(lua_State *L, lua_CFunction fn, void *self, struct mt_error *err)
+{
+    if (lua_cpcall(L, fn, self) == 0)
+        return MT_OK;
+    const char *text = lua_tostring(L, -1);
+    mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "a Lua state: %s", text ? text : "no memory");
+    lua_pop(L, 1);
+    return MT_FATAL;
+}
+
+lua_State *mt_lua_new(struct mt_error *err)
 {
     lua_State *L = luaL_newstate();
     if (!L) {
-        mt_log(MT_ERROR, "no memory for a Lua state");
-        _exit(MT_CLASS_MACHINE);
+        mt_fail(err, MT_FATAL, MT_CLASS_MACHINE, "a Lua state: no memory");
+        return NULL;
     }
     lua_atpanic(L, no_memory);
-    if (lua_cpcall(L, fill_state, NULL) != 0)
-        no_memory(L);
-    return L;
+    if (mt_lua_enter(L, fill_state, NULL, err) == MT_OK)
+        return L;
+    lua_close(L);
+    return NULL;
 }
 
 /* ---- calls */
@@ -294,6 +305,14 @@ static bool names_a_place(const char *text)
         return false;
     size_t digits = strspn(colon + 1, "0123456789");
     return digits > 0 && colon[1 + digits] == ':';
+}
+
+/* LuaJIT's words for it, with or without a place in front. */
+static bool says_no_memory(const char *text)
+{
+    static const char end[] = "not enough memory";
+    size_t len = text ? strlen(text) : 0;
+    return len >= strlen(end) && strcmp(text + len - strlen(end), end) == 0;
 }
 
 /* Keeps a table of ours as it is; makes text of anything else, with a traceback if there is
@@ -311,7 +330,8 @@ static int on_error(lua_State *L)
     lua_settop(L, 1);
     if (!lua_isstring(L, 1) && !luaL_callmeta(L, 1, "__tostring"))
         lua_pushfstring(L, "an error that is a %s value, not text", luaL_typename(L, 1));
-    if (!lua_isstring(L, -1) || !names_a_place(lua_tostring(L, -1)))
+    const char *text = lua_tostring(L, -1);
+    if (!text || (!names_a_place(text) && !says_no_memory(text)))
         luaL_traceback(L, L, lua_tostring(L, -1), 1);
     return 1;
 }
@@ -336,19 +356,6 @@ static enum mt_class class_of(const char *name, enum mt_class otherwise)
     return otherwise;
 }
 
-/* LuaJIT's words for it are "not enough memory", with or without a place in front. What the
- * script left behind is collected, so that there is room for words. */
-static bool is_out_of_memory(lua_State *L, const char *text, size_t *held)
-{
-    static const char end[] = "not enough memory";
-    size_t len = text ? strlen(text) : 0;
-    if (len < strlen(end) || strcmp(text + len - strlen(end), end) != 0)
-        return false;
-    *held = held_by(L);
-    lua_gc(L, LUA_GCCOLLECT, 0);
-    return true;
-}
-
 static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_error *err)
 {
     int top = lua_gettop(L);
@@ -361,19 +368,21 @@ static enum mt_status take_error(lua_State *L, enum mt_class class_, struct mt_e
         class_ = class_of(field(L, top, "class"), class_);
         text = field(L, top, "text");
     }
-    size_t held;
+    bool short_of_memory = says_no_memory(text);
     char *shown = mt_strdup(text ? text : "an error without words");
     mt_mask(shown, strlen(shown));
-    if (is_out_of_memory(L, text, &held))
+    if (short_of_memory)
         status = mt_fail(err, MT_FATAL, MT_CLASS_MACHINE,
                          "%s: script out of memory: it held %zu MB and got no more; let it keep "
                          "less in variables, or make batches smaller (maxBatchBytes, "
                          "maxOffsetsPerTrigger)",
-                         shown, held >> 20);
+                         shown, held_by(L) >> 20);
     else
         mt_fail(err, status, class_, "%s", shown);
     free(shown);
     lua_settop(L, top - 1);
+    if (short_of_memory)
+        lua_gc(L, LUA_GCCOLLECT, 0); /* what the script left behind */
     return status;
 }
 

@@ -14,9 +14,12 @@
 
 /* ---- script_host.c: Lua states */
 
-/* A fresh state: the whole LuaJIT library, Moontide's own modules, no job. Ends the
- * process with MT_CLASS_MACHINE when there is no memory for it. */
-lua_State *mt_lua_new(void);
+/* A fresh state: the whole LuaJIT library, Moontide's own modules, no job; NULL: there is no memory
+ * for it. Outside any call a later want of memory ends the process with MT_CLASS_MACHINE. */
+lua_State *mt_lua_new(struct mt_error *err);
+/* Runs fn, which finds `self` as its argument, so that also what it pushes may want memory. */
+enum mt_status mt_lua_enter(lua_State *L, lua_CFunction fn, void *self,
+                            struct mt_error *err) MT_NODISCARD;
 /* From now on the state may hold so many bytes; more is an error of the script. mt_lua_new has
  * done this already, with most of the machine's memory. Once a state. */
 void mt_lua_bound(lua_State *L, size_t most);

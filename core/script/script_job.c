@@ -35,6 +35,7 @@ struct stamp {
     struct timespec changed; /* 0: never looked at */
     off_t size;
     ino_t inode;
+    int missed; /* looks in a row that did not find it */
 };
 
 struct mt_script_job {
@@ -59,6 +60,8 @@ struct loading {
     int64_t place;                      /* of the query, or 0: by the job's identity */
     const char *bundle;                 /* to load in place of the file, or NULL */
     const struct mt_script_job *before; /* that is to go on as this one, or NULL */
+    enum mt_status status;
+    struct mt_error *err;
 };
 
 static void set_text(lua_State *L, const char *key, const char *text)
@@ -115,7 +118,7 @@ static void read_facts(lua_State *L, int table, struct mt_script_job *job)
     job->bundle = mt_lua_text(L, table, "bundle");
 }
 
-/* moontide.job.load(file, which, how) -> plan, facts */
+/* moontide.declare.job.load(file, which, how) -> plan, facts */
 static int load(lua_State *L)
 {
     struct loading *loading = lua_touserdata(L, 1);
@@ -138,6 +141,15 @@ static int load(lua_State *L)
     return 0;
 }
 
+static int try_load(lua_State *L)
+{
+    struct loading *loading = lua_touserdata(L, 1);
+    lua_pushcfunction(L, load);
+    lua_pushvalue(L, 1);
+    loading->status = mt_lua_call(L, 1, 0, MT_CLASS_JOB, loading->err);
+    return 0;
+}
+
 /* ---- states */
 
 static void close_state(struct state *state)
@@ -154,13 +166,14 @@ static enum mt_status open_state(struct loading *loading, struct mt_error *err)
 {
     struct state *state = loading->state;
     struct mt_watch *watch = loading->job->watch;
-    state->L = mt_lua_new();
-    lua_pushcfunction(state->L, load);
-    lua_pushlightuserdata(state->L, loading);
+    state->L = mt_lua_new(err);
+    if (!state->L)
+        return MT_FATAL;
+    loading->err = err;
     mt_watch_enter(watch, NULL, NULL, mt_clock_mono_us() / 1000);
-    enum mt_status status = mt_lua_call(state->L, 1, 0, MT_CLASS_JOB, err);
+    enum mt_status status = mt_lua_enter(state->L, try_load, loading, err);
     mt_watch_leave(watch);
-    if (status == MT_OK)
+    if (status == MT_OK && loading->status == MT_OK)
         return MT_OK;
     close_state(state);
     return MT_FATAL;
@@ -216,13 +229,24 @@ static enum mt_status job_secret(void *self, const char *name, char **value, str
 
 /* ---- for the query's thread */
 
-/* Whether a file is another than it was; remembers how it is. A file that is not there is being
- * replaced. since_ms: a first look takes what is younger for another. */
+/* One look may come while an editor puts another file there. */
+static void miss(struct stamp *stamp)
+{
+    if (++stamp->missed == 2 && !stamp->folder)
+        mt_log(MT_WARN, "%s is gone; the script that runs goes on with the text that it had",
+               stamp->path);
+}
+
+/* Whether a file is another than it was; remembers how it is. A file that is not there is not.
+ * since_ms: a first look takes what is younger for another. */
 static bool look_again(struct stamp *stamp, int64_t since_ms)
 {
     struct stat now;
-    if (stat(stamp->path, &now) != 0)
+    if (stat(stamp->path, &now) != 0) {
+        miss(stamp);
         return false;
+    }
+    stamp->missed = 0;
     bool first = stamp->changed.tv_sec == 0;
     bool other = first ? now.st_mtim.tv_sec * 1000LL > since_ms
                        : now.st_mtim.tv_sec != stamp->changed.tv_sec ||
@@ -243,7 +267,7 @@ static bool look_at_all(struct mt_script_job *job, bool folders, int64_t since_m
     return other;
 }
 
-/* moontide.job.edited() */
+/* moontide.declare.job.edited() */
 static int edited(lua_State *L)
 {
     lua_getglobal(L, "require");

@@ -103,6 +103,20 @@ def test_a_module_that_is_edited_is_loaded_too(work, kafka):
     assert "changed: lib/who.lua" in run.run.err()
 
 
+def test_a_module_that_is_deleted_is_told_once_and_taken_when_it_is_there_again(work, kafka):
+    (work.dir / "who.lua").write_text('return "old"\n')
+    run = Edited(work, kafka, head='local who = require "who"', steps=BY.format("who"))
+    run.row()
+    (work.dir / "who.lua").unlink()
+    run.run.wait_for("who.lua is gone; the script that runs goes on")
+    run.row()
+    (work.dir / "who.lua").write_text('return "new"\n')
+    run.takes_over()
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old"), (2, "new")]
+    assert run.run.err().count("is gone") == 1
+
+
 def test_a_hangup_signal_loads_it_at_once(work, kafka):
     run = Edited(work, kafka)
     run.row()

@@ -17,7 +17,8 @@ static struct mt_error err;
 static int open_lua(void **state)
 {
     (void)state;
-    L = mt_lua_new();
+    L = mt_lua_new(&err);
+    assert_non_null(L);
     err = (struct mt_error){0};
     return 0;
 }

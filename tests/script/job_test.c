@@ -275,6 +275,55 @@ static void file_that_does_not_load_or_has_other_queries_leaves_the_old_one(void
     assert_int_equal(run_and_ask_seen(), 2);
 }
 
+/* ---- a Lua state that gets so much memory and no more */
+
+static size_t memory_left = SIZE_MAX;
+static lua_Alloc ample;
+
+lua_State *__real_luaL_newstate(void);
+lua_State *__wrap_luaL_newstate(void);
+
+static void *limited(void *ud, void *p, size_t old, size_t size)
+{
+    if (size > old && size - old > memory_left)
+        return NULL;
+    if (size > old)
+        memory_left -= size - old;
+    return ample(ud, p, old, size);
+}
+
+lua_State *__wrap_luaL_newstate(void)
+{
+    void *ud;
+    lua_State *L = memory_left == 0 ? NULL : __real_luaL_newstate();
+    if (!L || memory_left == SIZE_MAX)
+        return L;
+    ample = lua_getallocf(L, &ud);
+    lua_setallocf(L, limited, ud);
+    return L;
+}
+
+static void a_want_of_memory_while_it_is_loaded_again_is_an_error_wherever_it_comes(void **state)
+{
+    (void)state;
+    load_old(COUNTING);
+    struct mt_script_job *next = NULL;
+    int failed = 0;
+    for (size_t most = 0;; most += 50021) {
+        memory_left = most;
+        enum mt_status status = mt_script_job_again(job, &next, &err);
+        assert_null(next);
+        if (status == MT_OK)
+            break;
+        failed++;
+        if (err.class_ != MT_CLASS_MACHINE || !strstr(err.text, "memory"))
+            fail_msg("with %zu bytes: %s", most, err.text);
+    }
+    memory_left = SIZE_MAX;
+    assert_true(failed > 10);
+    assert_int_equal(run_and_ask_seen(), 2);
+}
+
 static void failing_function_has_its_class_and_its_row(void **state)
 {
     (void)state;
@@ -314,6 +363,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(
             file_that_does_not_load_or_has_other_queries_leaves_the_old_one, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(
+            a_want_of_memory_while_it_is_loaded_again_is_an_error_wherever_it_comes, set_up,
+            tear_down),
         cmocka_unit_test_setup_teardown(failing_function_has_its_class_and_its_row, set_up,
                                         tear_down),
     };
