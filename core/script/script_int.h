@@ -93,15 +93,17 @@ void mt_temporary_remove(char *checkpoint);
 
 struct mt_script_job;
 
-/* Loads the query at a place (from 1) in file with the values of --set. All arguments are
- * borrowed while the job lives. */
+/* Loads the query at a place (from 1) in file with the values of --set. The watch is borrowed
+ * while the job lives. */
 enum mt_status mt_script_job_open(const char *file, int64_t place, const struct mt_pairs *set,
                                   struct mt_watch *watch, struct mt_script_job **out,
                                   struct mt_error *err) MT_NODISCARD;
-/* Loads the same query from the files as they are now. *out is NULL where they say what they said.
- * A failure may be that the file has other queries. */
-enum mt_status mt_script_job_again(struct mt_script_job *before, struct mt_script_job **out,
-                                   struct mt_error *err) MT_NODISCARD;
+/* One that is to go on as `before`, which may go meanwhile: the same query, not loaded yet. */
+struct mt_script_job *mt_script_job_next(const struct mt_script_job *before);
+/* Loads it from the files as they are now; any thread. *same: they say what they said. A failure
+ * may be that the file has other queries. */
+enum mt_status mt_script_job_load(struct mt_script_job *job, struct mt_watch *watch, bool *same,
+                                  struct mt_error *err) MT_NODISCARD;
 /* Whether a file that it was loaded from was written since the last time this was asked; with
  * folders: or something in their folders was. */
 bool mt_script_job_changed(struct mt_script_job *job, bool folders);

@@ -39,13 +39,14 @@ struct stamp {
 };
 
 struct mt_script_job {
-    const char *file;
-    const struct mt_pairs *set;
+    char *file;
+    struct mt_pairs set;
     struct mt_watch *watch;
     struct state first, fresh; /* fresh.L: NULL until the first reset */
     int64_t rows;
     int64_t n_queries;
     char *identity, *queries, *changes;
+    char *before, *before_queries; /* bundle and queries of the one that it goes on as, or NULL */
     struct stamp *stamps;
     size_t n_stamps;
     bool young; /* a file was new when it was loaded: its text is read once more to be sure */
@@ -57,9 +58,10 @@ struct mt_script_job {
 struct loading {
     struct mt_script_job *job;
     struct state *state;
-    int64_t place;                      /* of the query, or 0: by the job's identity */
-    const char *bundle;                 /* to load in place of the file, or NULL */
-    const struct mt_script_job *before; /* that is to go on as this one, or NULL */
+    struct mt_watch *watch;
+    int64_t place;      /* of the query, or 0: by the job's identity */
+    const char *bundle; /* to load in place of the file, or NULL */
+    bool first;         /* what there is before does count */
     enum mt_status status;
     struct mt_error *err;
 };
@@ -72,15 +74,16 @@ static void set_text(lua_State *L, const char *key, const char *text)
 
 static void push_how(lua_State *L, const struct loading *loading)
 {
-    const struct mt_pairs *set = loading->job->set;
+    const struct mt_script_job *job = loading->job;
+    const struct mt_pairs *set = &job->set;
     lua_newtable(L);
     lua_newtable(L);
     for (size_t i = 0; i < set->n; i++)
         set_text(L, set->items[i].key, set->items[i].value);
     lua_setfield(L, -2, "set");
     set_text(L, "bundle", loading->bundle);
-    set_text(L, "queries", loading->before ? loading->before->queries : NULL);
-    set_text(L, "before", loading->before ? loading->before->bundle : NULL);
+    set_text(L, "queries", loading->first ? job->before_queries : NULL);
+    set_text(L, "before", loading->first ? job->before : NULL);
 }
 
 static void add_stamp(struct mt_script_job *job, const char *path, size_t len, bool folder)
@@ -165,14 +168,13 @@ static void close_state(struct state *state)
 static enum mt_status open_state(struct loading *loading, struct mt_error *err)
 {
     struct state *state = loading->state;
-    struct mt_watch *watch = loading->job->watch;
     state->L = mt_lua_new(err);
     if (!state->L)
         return MT_FATAL;
     loading->err = err;
-    mt_watch_enter(watch, NULL, NULL, mt_clock_mono_us() / 1000);
+    mt_watch_enter(loading->watch, NULL, NULL, mt_clock_mono_us() / 1000);
     enum mt_status status = mt_lua_enter(state->L, try_load, loading, err);
-    mt_watch_leave(watch);
+    mt_watch_leave(loading->watch);
     if (status == MT_OK && loading->status == MT_OK)
         return MT_OK;
     close_state(state);
@@ -199,7 +201,9 @@ static enum mt_status open_fresh(struct mt_script_job *job, const char *bundle,
                                  struct mt_error *err)
 {
     close_state(&job->fresh);
-    return open_state(&(struct loading){.job = job, .state = &job->fresh, .bundle = bundle}, err);
+    struct loading loading = {
+        .job = job, .state = &job->fresh, .watch = job->watch, .bundle = bundle};
+    return open_state(&loading, err);
 }
 
 static enum mt_status job_reset(void *self, struct mt_error *err)
@@ -298,48 +302,60 @@ bool mt_script_job_changed(struct mt_script_job *job, bool folders)
     return changed;
 }
 
-/* Opens what `given` says; it has all of it, but the strings of its own. */
-static enum mt_status open_job(const struct mt_script_job *given, struct loading loading,
-                               struct mt_script_job **out, struct mt_error *err)
+/* The first state. */
+static enum mt_status load_first(struct mt_script_job *job, struct mt_watch *watch, int64_t place,
+                                 struct mt_error *err)
 {
-    struct mt_script_job *job = mt_alloc(sizeof *job);
     int64_t now_ms = mt_clock_ms();
-    *job = *given;
-    loading.job = job;
-    loading.state = &job->first;
+    struct loading loading = {
+        .job = job, .state = &job->first, .watch = watch, .place = place, .first = true};
     enum mt_status status = open_state(&loading, err);
-    if (status != MT_OK) {
-        mt_script_job_close(job);
+    if (status != MT_OK)
         return status;
-    }
     mt_sha256_hex(job->bundle, strlen(job->bundle), job->bundle_hash);
     job->young = look_at_all(job, false, now_ms - RECENT_MS);
-    *out = job;
     return MT_OK;
+}
+
+static struct mt_script_job *new_job(const char *file, const struct mt_pairs *set,
+                                     struct mt_watch *watch)
+{
+    struct mt_script_job *job = mt_alloc(sizeof *job);
+    job->file = mt_strdup(file);
+    for (size_t i = 0; i < set->n; i++)
+        mt_pairs_add(&job->set, set->items[i].key, set->items[i].value);
+    job->watch = watch;
+    return job;
 }
 
 enum mt_status mt_script_job_open(const char *file, int64_t place, const struct mt_pairs *set,
                                   struct mt_watch *watch, struct mt_script_job **out,
                                   struct mt_error *err)
 {
-    struct mt_script_job given = {.file = file, .set = set, .watch = watch};
-    return open_job(&given, (struct loading){.place = place}, out, err);
+    struct mt_script_job *job = new_job(file, set, watch);
+    enum mt_status status = load_first(job, watch, place, err);
+    if (status == MT_OK)
+        *out = job;
+    else
+        mt_script_job_close(job);
+    return status;
 }
 
-enum mt_status mt_script_job_again(struct mt_script_job *before, struct mt_script_job **out,
-                                   struct mt_error *err)
+struct mt_script_job *mt_script_job_next(const struct mt_script_job *before)
 {
-    struct mt_script_job given = {.file = before->file,
-                                  .set = before->set,
-                                  .watch = before->watch,
-                                  .identity = mt_strdup(before->identity)};
-    *out = NULL;
-    enum mt_status status = open_job(&given, (struct loading){.before = before}, out, err);
-    if (status != MT_OK || strcmp((*out)->bundle_hash, before->bundle_hash) != 0)
-        return status;
-    mt_script_job_close(*out);
-    *out = NULL;
-    return MT_OK;
+    struct mt_script_job *job = new_job(before->file, &before->set, before->watch);
+    job->identity = mt_strdup(before->identity);
+    job->before = mt_strdup(before->bundle);
+    job->before_queries = mt_strdup(before->queries);
+    return job;
+}
+
+enum mt_status mt_script_job_load(struct mt_script_job *job, struct mt_watch *watch, bool *same,
+                                  struct mt_error *err)
+{
+    enum mt_status status = load_first(job, watch, 0, err);
+    *same = status == MT_OK && strcmp(job->bundle, job->before) == 0;
+    return status;
 }
 
 void mt_script_job_close(struct mt_script_job *job)
@@ -351,10 +367,9 @@ void mt_script_job_close(struct mt_script_job *job)
     for (size_t i = 0; i < job->n_stamps; i++)
         free(job->stamps[i].path);
     free(job->stamps);
-    free(job->identity);
-    free(job->queries);
-    free(job->changes);
-    free(job->bundle);
+    mt_pairs_free(&job->set);
+    free(job->file), free(job->identity), free(job->queries), free(job->changes);
+    free(job->before), free(job->before_queries), free(job->bundle);
     free(job);
 }
 

@@ -151,9 +151,13 @@ static void watch_scripts(struct mt_running *running, int64_t now_ms)
 {
     char text[512];
     pthread_mutex_lock(&running->mutex);
-    for (int64_t i = 0; i < running->n_workers; i++)
-        if (mt_watch_ask(&running->workers[i]->watch, now_ms, text, sizeof text))
+    for (int64_t i = 0; i < running->n_workers; i++) {
+        struct mt_worker *worker = running->workers[i];
+        if (mt_watch_ask(&worker->watch, now_ms, text, sizeof text))
             mt_log(MT_WARN, "%s", text);
+        if (worker->load && mt_watch_ask(mt_load_watch(worker->load), now_ms, text, sizeof text))
+            mt_log(MT_WARN, "%s; the script that runs goes on", text);
+    }
     pthread_mutex_unlock(&running->mutex);
 }
 

@@ -57,6 +57,10 @@ struct mt_worker {
     char waiting[256];      /* under the mutex: what it waits for; "": it is at work, or ended */
 
     /* of script_reload.c */
+    struct mt_load *load; /* under the mutex for others: the job is being loaded again; or NULL */
+    int64_t load_ms;      /* since then */
+    bool load_asked;      /* by a signal */
+    bool stale;           /* it was begun for a script that runs no more: once again */
     struct mt_script_job *next; /* loaded, and not taken over yet; or NULL */
     struct mt_query_settings next_settings;
     int64_t look_ms;           /* by the monotonic clock: when to look at the files again */
@@ -89,6 +93,21 @@ void mt_run_stop(struct mt_running *running);
 enum mt_status mt_worker_reload(struct mt_worker *worker, struct mt_error *err) MT_NODISCARD;
 /* What was loaded and not taken over goes. */
 void mt_worker_forget_next(struct mt_worker *worker);
+
+/* ---- script_load.c: a job is loaded again beside its query */
+
+struct mt_load;
+
+/* wake_fd is written when it is done. NULL: no thread could be had. */
+struct mt_load *mt_load_begin(const struct mt_script_job *before, const char *name, int wake_fd,
+                              struct mt_error *err);
+bool mt_load_done(struct mt_load *load);
+struct mt_watch *mt_load_watch(struct mt_load *load);
+/* Once it is done. *out: NULL where the files say what they said, or on failure. */
+enum mt_status mt_load_end(struct mt_load *load, struct mt_script_job **out,
+                           struct mt_error *err) MT_NODISCARD;
+/* Waits so long for it, and leaves it behind if it is not done. */
+void mt_load_leave(struct mt_load *load, int64_t wait_ms);
 
 /* ---- script_worker.c */
 

@@ -2,9 +2,11 @@
 """A job that is edited while it runs: the new text takes over between two batches, or is refused with the
 reason and the old one goes on."""
 import json
+import os
 import re
 import signal
 import subprocess
+import time
 from collections import Counter
 from itertools import accumulate
 
@@ -86,9 +88,46 @@ def test_an_edit_that_never_ends_loading_is_given_up(work, kafka):
     run = Edited(work, kafka)
     run.row()
     edit(work, "while true do pcall(function() while true do end end) end\n" + run.job(BY.format("'new'")))
+    run.run.wait_for("the job file has been loading for", 30)
+    run.row()
     run.run.wait_for(lambda r: "loading it did not end within 30 seconds" in r.err(), 60, "the edit given up")
     run.row()
-    assert run.table() == [(0, "old"), (1, "old")]
+    assert run.table() == [(0, "old"), (1, "old"), (2, "old")]
+
+
+def hang(work, run):
+    """An edit that waits in C while it is loaded, until what is returned is closed."""
+    os.mkfifo(gate := work.dir / "gate")
+    edit(work, f"io.open({lua(gate)}):read '*a'\n" + run.job(BY.format("'new'")))
+
+    def opened():
+        try:
+            return os.fdopen(os.open(gate, os.O_WRONLY | os.O_NONBLOCK), "w")
+        except OSError:
+            return None  # nobody reads it yet
+
+    return until(opened, what="the edit to be loaded")
+
+
+def test_an_edit_that_waits_in_c_while_it_is_loaded_keeps_no_batch_waiting(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    gate = hang(work, run)
+    run.row()
+    gate.close()
+    run.takes_over()
+    run.row()
+    assert run.table() == [(0, "old"), (1, "old"), (2, "new")]
+
+
+def test_an_edit_that_hangs_in_c_while_it_is_loaded_is_left_behind_by_a_stop(work, kafka):
+    run = Edited(work, kafka)
+    run.row()
+    with hang(work, run):
+        run.row()
+        began = time.monotonic()
+        assert run.table() == [(0, "old"), (1, "old")]
+        assert time.monotonic() - began < 10
 
 
 def test_a_module_that_is_edited_is_loaded_too(work, kafka):

@@ -86,12 +86,42 @@ static void none_starts_when_one_does_not_load(void **state)
     assert_int_equal(answer.rows, 0);
 }
 
+/* The first text writes the second, which ends. */
+static void edited_file_is_loaded_beside_its_query_and_takes_over(void **state)
+{
+    (void)state;
+    char text[1024];
+    snprintf(text, sizeof text,
+             "local mt = require 'moontide'\n"
+             "local trigger = { processingTime = '0 seconds' }\n"
+             "local s = mt.memoryStream 'n BIGINT'\n"
+             "s:addData { { n = 1 } }\n"
+             "local path = '%s'\n"
+             "local function edit()\n"
+             "  local file = io.open(path)\n"
+             "  local text = file:read '*a'\n"
+             "  file:close()\n"
+             "  file = io.open(path, 'w')\n"
+             "  file:write((text:gsub('processingTime = .0 seconds.', 'availableNow = true', 1)))\n"
+             "  file:close()\n"
+             "end\n"
+             "return s:filter(function(row) edit() return true end)\n"
+             "  .writeStream:format 'noop':trigger(trigger)\n",
+             file);
+    run(text);
+    assert_string_equal(answer.error.text, "");
+    assert_int_equal(answer.code, 0);
+    assert_int_equal(answer.rows, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(each_query_runs_to_its_end, set_up, tear_down),
         cmocka_unit_test_setup_teardown(one_that_fails_stops_those_that_would_wait_for_ever, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(edited_file_is_loaded_beside_its_query_and_takes_over,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(none_starts_when_one_does_not_load, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

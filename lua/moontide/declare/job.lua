@@ -218,8 +218,8 @@ end
 
 local RELOAD_US = 30e6
 
--- Calls fn while another script waits for it in this thread: the job's code gets an end, also where it has
--- none. A compiled loop hears no hook, so nothing is compiled meanwhile; what hangs in C hears none either.
+-- Calls fn while another script runs in its place: the job's code gets an end, also where it has none. A
+-- compiled loop hears no hook, so nothing is compiled meanwhile; what hangs in C hears none either.
 local function within_time(file, fn, ...)
   local till = core.C.mt_clock_mono_us() + RELOAD_US
   local words = ("%s: loading it did not end within %d seconds"):format(file, RELOAD_US / 1e6)
