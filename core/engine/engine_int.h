@@ -199,6 +199,35 @@ enum mt_status calls_from_json(const char *text, struct mt_calls *calls,
 enum mt_status calls_write(struct mt_calls *calls, struct mt_error *err) MT_NODISCARD;
 json_t *calls_account(const struct mt_calls *calls);
 
+/* ---- engine_outlet.c */
+/* A sink of saves, from batch to batch. */
+struct outlet {
+    char *settings, *columns; /* what it was made of; with the ordinal its key */
+    char *secrets;            /* values that settings have the names of */
+    int64_t ordinal;
+    char *base; /* identity without the ordinal */
+    struct ArrowSchema schema;
+    struct mt_sink *sink;
+    bool recovered, used; /* used: in this batch */
+};
+
+/* The sink of these settings for this how-manieth call, made if there is none. */
+enum mt_status outlet_of(struct mt_query *query, const struct mt_sink_settings *settings,
+                         const struct ArrowSchema *schema, int64_t ordinal, struct outlet **out,
+                         struct mt_error *err) MT_NODISCARD;
+/* The sink of a line of a record. */
+enum mt_status outlet_of_line(struct mt_query *query, const struct call *call, struct outlet **out,
+                              struct mt_error *err) MT_NODISCARD;
+/* Once a sink. */
+enum mt_status outlet_recover(struct mt_query *query, struct outlet *outlet,
+                              struct mt_error *err) MT_NODISCARD;
+/* What the sink of a line says of itself, its marker too. */
+json_t *call_describe(const struct call *call, const char *query_id,
+                      const struct mt_secrets *secrets);
+void outlets_rest(struct mt_query *query); /* after a batch */
+void outlets_free(struct mt_query *query);
+void sink_prints_to(struct mt_sink *sink, const struct mt_query *query);
+
 /* ---- engine_save.c */
 /* Asks every sink of the record whether it holds the batch. */
 enum mt_status calls_ask(struct mt_calls *calls, int64_t *held, struct mt_error *err) MT_NODISCARD;
@@ -210,13 +239,6 @@ enum mt_status calls_finish(struct mt_calls *calls, enum mt_status status,
                             struct mt_error *err) MT_NODISCARD;
 /* FATAL: words, then which sinks hold what and the ways out. */
 enum mt_status calls_refuse(const struct mt_calls *calls, struct mt_error *err, const char *words);
-/* What the sink of a line says of itself, its marker too. */
-json_t *call_describe(const struct call *call, const char *query_id,
-                      const struct mt_secrets *secrets);
-void outlets_rest(struct mt_query *query); /* after a batch */
-void outlets_free(struct mt_query *query);
-void sink_prints_to(struct mt_sink *sink, const struct mt_query *query);
-
 /* ---- engine_account.c */
 /* FATAL with the account printed when steps do not add up. */
 enum mt_status account_check(const struct mt_query *query, struct mt_error *err) MT_NODISCARD;
@@ -257,7 +279,19 @@ char *shape_topic_gone(const char *before, const char *now);
 bool shape_same_source(const char *before, const char *now, int64_t i);
 
 /* ---- engine_query.c */
+void query_say(struct mt_query *query, const char *text);
+/* A source that has to be asked again: when, and what it waits for, else `doing`. */
+enum mt_status query_ask_again(struct mt_query *query, const struct mt_source *source,
+                               const char *doing, int64_t *at_ms) MT_NODISCARD;
+
+/* ---- engine_ends.c */
+/* The phase of that name. */
+enum mt_status query_ends(struct mt_query *query, int64_t now_ms, int64_t *at_ms,
+                          struct mt_error *err) MT_NODISCARD;
 void query_forget_ends(struct mt_query *query);
+
+/* ---- engine_open.c */
+void query_forget_batch(struct mt_query *query);
 /* What a reload replaces; frees what was there but for sources and sink. Takes shape. */
 void query_take_job(struct mt_query *query, const struct mt_query_settings *settings, char *shape);
 /* Watches the wake_fds of the sources there are now. */

@@ -96,7 +96,19 @@ int mt_store_grow(struct store_env *env);
 void mt_store_drop_dead_readers(struct store_env *env);
 enum mt_status mt_store_fail(const char *dir, int code, const char *doing, struct mt_error *err);
 
-/* ---- store_record.c: values with their hash */
+/* ---- store_create.c */
+
+enum { STORE_FORMAT = 1 };
+
+/* DIR is made of DIR.new. *owner: the lock on it. *again: another process came in between. */
+enum mt_status mt_store_create(const struct mt_store_options *options, const char *dir, int *owner,
+                               bool *again, struct mt_error *err) MT_NODISCARD;
+/* A DIR.new beside a whole DIR: left by a crash before DIR came from elsewhere. */
+void mt_store_remove_leftover(const char *dir);
+/* What was made in a folder or renamed there stays; an errno. */
+int mt_store_sync_parent(const char *path);
+
+/* ---- store_value.c: values with their hash */
 uint64_t mt_store_hash(const char *database, const void *key, size_t key_len, const void *rest,
                        size_t len);
 int mt_store_value_get(struct store_env *env, MDB_txn *txn, int database, const MDB_val *key,
@@ -106,6 +118,16 @@ int mt_store_value_put(struct store_env *env, MDB_txn *txn, int database, const 
 /* A value as LMDB holds it becomes its rest. */
 int mt_store_value_check(struct store_env *env, int database, const MDB_val *key, MDB_val *value,
                          struct mt_error *err);
+
+/* One value, in a transaction of its own. */
+struct store_get {
+    int database;
+    MDB_val key;
+    struct mt_buf *value; /* appended */
+    bool *found;
+};
+enum mt_status mt_store_get_value(struct mt_store *store, struct store_get get,
+                                  struct mt_error *err) MT_NODISCARD;
 
 /* ---- store_state.c */
 struct mt_state *mt_store_state_new(struct mt_store *store);
