@@ -15,6 +15,7 @@ local reader = require "moontide.declare.reader"
 local rows = require "moontide.rows.row"
 local suggest = require "moontide.suggest"
 local value = require "moontide.values"
+local writes = require "moontide.rows.writes"
 
 -- A table of functions in which an unknown name is an error.
 local function known(what, functions)
@@ -136,6 +137,8 @@ function mt.with(row, changes)
 end
 
 escape.views[mt.with] = true
+for _, name in ipairs { "len", "items", "fields" } do writes.harmless[mt[name]] = true end
+for _, name in ipairs { "totable", "str" } do writes.harmless[mt[name]] = "copy" end
 
 local function later(name)
   return ("mt.%s is not here yet"):format(name)

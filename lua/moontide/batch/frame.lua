@@ -303,6 +303,7 @@ function M.caller(fn, schema, spread)
     fault.running(before)
     local problem = scope.lost or not ok and as_fault(scope, fn, e)
     scopes.close(scope)
+    if not problem and scope.late then problem = as_fault(scope, fn, { text = scope.late }) end
     if problem then error(problem, 0) end
   end
 end

@@ -21,6 +21,7 @@ local M = {}
 ---@field saving any[]? what the last save pointed into
 ---@field doom mt.Fault? after which the batch can only fail: a save's, or lost
 ---@field lost mt.Fault? of the state, which could not be read or kept
+---@field late string? an error of the script's that was found when the function had returned
 ---@field walks mt.Walk[] loops over rows that began, the last one last
 
 --- Begins one.

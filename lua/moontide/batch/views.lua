@@ -4,12 +4,14 @@
 -- Both read through a view of rows/row.lua, which knows types and nulls. A view has one position, so each
 -- loop has a view of its own; when a loop or a batch is over, its view serves the next one, with the
 -- machine code that was made for it. Nobody can tell what the body of a loop does with its row, so each
--- turn has a row of its own, which is an error to read when the turn is over.
+-- turn has a row of its own, which is an error to read when the turn is over, and what it gave out of
+-- ARRAYs and MAPs is looked at then: it may have been changed.
 local core = require "moontide._core"
 local fault = require "moontide.fault"
 local loops = require "moontide.rows.loops"
 local rows = require "moontide.rows.row"
 local scopes = require "moontide.batch.scope"
+local writes = require "moontide.rows.writes"
 
 local M = {}
 
@@ -23,7 +25,8 @@ local M = {}
 
 -- Views for one kind of look at one schema; `free` are those that nobody uses.
 local function take(pool, schema, own, scope, batch)
-  local views = table.remove(pool) or rows.views(schema, own)
+  local views = table.remove(pool)
+    or rows.views(schema, own, own and writes.nested_names(schema.fields).any and {} or nil)
   local view = views.pick(batch, tonumber(batch.array.length) < loops.small_batch)
   local taken = true
   local function back()
@@ -97,7 +100,8 @@ function M.rows(scope, node, batch)
   view.cursor.i, view.cursor.n = -1, batch.array.length
   local walk = { over = false, scope = scope, schema = node.schema, batch = batch, view = view, back = back }
   scope.ends[#scope.ends + 1] = function()
-    end_turn(walk)
+    local ok, problem = pcall(end_turn, walk) -- of a loop that was left
+    if not ok then scope.late = scope.late or problem end
     walk.over = true
   end
   scope.walks[#scope.walks + 1] = walk

@@ -19,6 +19,7 @@ local reader = require "moontide.declare.reader"
 local rows = require "moontide.rows.row"
 local value = require "moontide.values"
 local writer = require "moontide.declare.writer"
+local writes = require "moontide.rows.writes"
 
 local M = {}
 
@@ -42,6 +43,21 @@ local function not_a_row(name, v)
   if rows.is_row(v) then
     error(("%s does not see into a row; use mt.fields(row), or mt.totable(row)"):format(name), 3)
   end
+  if type(v) == "cdata" then
+    error(("%s takes a table, not %s; a column is walked by number: for i = 1, #column do … column[i] … end")
+      :format(name, value.text(v)), 3)
+  end
+end
+
+-- ipairs would stop at the first null and lose the rest.
+local function no_null_inside(t)
+  local shape = value.shape_of(t)
+  for i = 1, shape and shape.n or 0 do
+    if t[i] == nil then
+      error(("ipairs stops at a null, and element %d of %d is one; mt.items(list) walks nulls too")
+        :format(i, shape.n), 3)
+    end
+  end
 end
 
 -- No tail calls: see exact.lua.
@@ -53,6 +69,7 @@ end
 
 local function safe_ipairs(t)
   not_a_row("ipairs", t)
+  no_null_inside(t)
   local step, state, from = raw.ipairs(t)
   return step, state, from
 end
@@ -62,6 +79,9 @@ local function safe_next(t, k)
   local key, v = raw.next(t, k)
   return key, v
 end
+
+for _, fn in raw.ipairs { safe_pairs, safe_ipairs, safe_next } do writes.harmless[fn] = true end
+for _, fn in raw.ipairs { log.info, value.text, value.format } do writes.harmless[fn] = "copy" end
 
 local rep = string.rep
 

@@ -63,6 +63,12 @@ function M.writes(one, register)
   return mode == M.A_DST and one.a == register or mode == M.A_BASE and one.a <= register
 end
 
+--- True when an instruction puts a value into its register A.
+---@param one mt.Instruction
+function M.is_written(one)
+  return band(one.mode, M.A_MODE) == M.A_DST
+end
+
 --- True when any operand but A is this register.
 ---@param one mt.Instruction
 ---@param register integer

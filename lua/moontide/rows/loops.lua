@@ -17,6 +17,7 @@ local keys = require "moontide.rows.keys"
 local rows = require "moontide.rows.row"
 local suggest = require "moontide.suggest"
 local value = require "moontide.values"
+local writes = require "moontide.rows.writes"
 
 local M = {}
 
@@ -49,7 +50,9 @@ end
 -- first: the state before the first slice. make(view): mt.Slices.
 local function sliced(kind, schema, fn, first, make)
   local keeps, trusted = escape.keeps(fn, struct_names(schema.fields, {}))
-  local views = rows.views(schema, not keeps)
+  local nested = writes.nested_names(schema.fields)
+  local found = writes.find(fn, nested)
+  local views = rows.views(schema, not keeps, found.lines[1] and found.lines)
   local watch, loops, view, broken = jitwatch.new(kind, fn), {}, nil, false
   local function take_view(batch)
     local picked = views.pick(batch, watch.gave_up or tonumber(batch.array.length) < M.small_batch)
@@ -63,8 +66,10 @@ local function sliced(kind, schema, fn, first, make)
   local self = { schema = schema }
   function self.run(batch, f, ...)
     local n, from, state = tonumber(batch.array.length), 0, first
-    if not escape.holds(f, trusted) then -- from now on each turn has a row of its own
-      trusted, views, loops = nil, rows.views(schema, true), {}
+    if not escape.holds(f, trusted) or not writes.holds(f, found) then
+      -- from now on each turn has a row of its own, and what it gave out is looked at
+      trusted, found = nil, { lines = found.lines, upvalues = {} }
+      views, loops = rows.views(schema, true, nested.any and found.lines or nil), {}
     end
     broken = true
     view = nil

@@ -16,6 +16,9 @@
 -- in their own hands (escape.lua), which are most. For the others each turn has a proxy of its own,
 -- and when the turn is over that proxy answers with an error for good.
 --
+-- An ARRAY or MAP of a row is a copy that could be changed without a word (nested_view.lua). Where the
+-- code does not show that it is not (writes.lua), what a turn gave out is compared at its end.
+--
 -- A third way to read is for functions that the JIT has given up on: __index in C (script_rows.c),
 -- since interpreted each access through FFI costs as much as a compiled loop over thirty rows.
 local core = require "moontide._core"
@@ -131,6 +134,12 @@ end
 local function read_only(_, key)
   error(("a row is read-only: %s cannot be set; return a table from map, or use withColumn")
     :format(tostring(key)), 2)
+end
+
+local function changed_value(name, lines)
+  local words = ("a value of a row is read-only: %s was changed"):format(name)
+  if lines[1] and lines[1] > 0 then words = ("%s (line %s)"):format(words, table.concat(lines, " or ")) end
+  return words .. "; mt.totable(value) gives a table to change"
 end
 
 local function is_over(_, key)
@@ -306,6 +315,7 @@ end
 ---@field checked boolean? nulls are looked for
 ---@field own boolean? each turn has proxies of its own
 ---@field in_c boolean? for a function that runs interpreted
+---@field watched integer[]? lines of the job that may change what they read; each turn's end looks
 
 -- The fields of the row (0) and of each STRUCT in it, by number.
 local function owners_of(schema, slots)
@@ -373,8 +383,29 @@ local function turns(index, owners, R, how)
   return live, resting
 end
 
+-- Remembers what a turn gave out of ARRAYs and MAPs; what looks at its end whether they are unchanged.
+local function watcher(slots, bound, lines)
+  local given, numbers, at, n = {}, {}, {}, 0
+  local function note(v, number, i)
+    n = n + 1
+    given[n], numbers[n], at[n] = v, number, i
+  end
+  local function look()
+    local to = n
+    n = 0
+    for k = 1, to do
+      local v, number = given[k], numbers[k]
+      given[k] = nil
+      if not value.is_as_read(v, slots[number].field, bound.arrays[number], bound.offsets[number] + at[k]) then
+        error(changed_value(slots[number].field.name, lines), 0)
+      end
+    end
+  end
+  return note, look, function() n = 0 end
+end
+
 -- What ends the turn of a proxy of its own, with the STRUCTs that were read of it.
-local function ender(resting, R)
+local function ender(resting, R, look)
   return function(row)
     setmetatable(row, resting[0])
     for number in pairs(resting) do
@@ -383,6 +414,7 @@ local function ender(resting, R)
         R[number] = nil
       end
     end
+    if look then look() end
   end
 end
 
@@ -399,9 +431,12 @@ end
 
 local function build(schema, slots, how)
   local cursor, owners, R, bound = cursor_type(slots)(), owners_of(schema, slots), {}, {}
-  local live, resting
+  local live, resting, note, look, forget
+  if how.watched then note, look, forget = watcher(slots, bound, how.watched) end
   local function nested(number, i)
-    return value.read(slots[number].field, bound.arrays[number], bound.offsets[number] + i)
+    local v = value.read(slots[number].field, bound.arrays[number], bound.offsets[number] + i)
+    if note and v ~= nil then note(v, number, i) end
+    return v
   end
   local function own(number)
     R[number] = setmetatable({}, live[number])
@@ -411,8 +446,8 @@ local function build(schema, slots, how)
   local index = c and c_index(slots, c, R, owners, nested, own)
     or compile_index(slots, how, cursor, R, owners, nested, own)
   live, resting = turns(index, owners, R, how)
-  local has_structs = next(owners, next(owners)) ~= nil
-  local finish = ender(resting, R)
+  local has_structs = look ~= nil or next(owners, next(owners)) ~= nil
+  local finish = ender(resting, R, look)
   local view = {
     row = R[0], cursor = cursor, c = c, live = how.own and live[0] or nil,
     finish = how.own and (has_structs and finish or resting[0]) or nil,
@@ -423,6 +458,7 @@ local function build(schema, slots, how)
     local rows, keep = tonumber(batch.array.length), { ones }
     bound.arrays, bound.offsets = find_arrays(slots, batch)
     bound.keep = keep
+    if forget then forget() end
     if c then return bind_c(c, cursor, slots, bound) end
     for _, slot in ipairs(slots) do
       bind_slot(cursor, slot, bound.arrays[slot.number], bound.offsets[slot.number], rows, keep)
@@ -444,14 +480,16 @@ end
 --- The views of one function over one schema, made when first needed.
 ---@param schema mt.Schema
 ---@param own boolean each turn needs a row of its own
+---@param watched integer[]? lines that may change a value of the row; each turn has a row of its own then
 ---@return { pick: (fun(batch: ffi.cdata*, in_c: boolean): mt.View), drop: fun(view: mt.View) }
-function M.views(schema, own)
+function M.views(schema, own, watched)
   local slots, made = number_fields(schema.fields, {}), {}
   return {
     pick = function(batch, in_c)
       local checked = not in_c and any_nulls(slots, batch)
       local kind = in_c and "c" or checked and "checked" or "plain"
-      made[kind] = made[kind] or build(schema, slots, { checked = checked, own = own, in_c = in_c })
+      made[kind] = made[kind] or build(schema, slots, { checked = checked, own = own or watched ~= nil,
+        in_c = in_c, watched = watched })
       return made[kind]
     end,
     drop = function(view)

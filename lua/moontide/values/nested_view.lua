@@ -219,6 +219,52 @@ function M.read(field, array, row)
   return v
 end
 
+local same_value
+
+-- True when the keys of two maps, in their orders, and what they stand for are the same.
+local function same_map(a, b, keys_a, keys_b)
+  for i = 1, math.max(#keys_a, #keys_b) do
+    if keys_a[i] == nil or keys_b[i] == nil or not same_value(keys_a[i], keys_b[i]) then return false end
+    if not same_value(rawget(a, keys_a[i]), rawget(b, keys_b[i])) then return false end
+  end
+  return true
+end
+
+local function same_table(a, b)
+  local of_a, of_b = shape_of(a), shape_of(b)
+  if not of_a or not of_b or of_a.kind ~= of_b.kind or of_a.n ~= of_b.n then return false end
+  local more = 0
+  for _ in next, a do more = more + 1 end
+  for _ in next, b do more = more - 1 end
+  if more ~= 0 then return false end
+  if of_a.keys then
+    local is_same = same_map(a, b, of_a.keys, of_b.keys)
+    return is_same
+  end
+  for key, v in next, b do
+    if not same_value(rawget(a, key), v) then return false end
+  end
+  return true
+end
+
+function same_value(a, b)
+  if type(a) ~= type(b) then return false end
+  local is_same = a == b or a ~= a and b ~= b
+  if type(a) == "table" then is_same = same_table(a, b) end
+  return is_same
+end
+
+--- True when a value that M.read gave is still what the column holds.
+---@param v any
+---@param field mt.Field
+---@param array ffi.cdata* struct ArrowArray *
+---@param row integer
+---@return boolean
+function M.is_as_read(v, field, array, row)
+  local is_same = same_value(v, M.read(field, array, row))
+  return is_same
+end
+
 -- ---- asking
 
 --- How many elements an ARRAY or MAP value has, nulls included.
