@@ -3,7 +3,6 @@
  * files_commit.c - making a batch visible: everything that the log's entry names is
  * durable before the entry is, and what could be seen before the entry is listed for
  * the next start (files_pending.c) before it can be seen. */
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,60 +23,6 @@ static enum mt_status check_rows(const struct files_sink *files, struct mt_error
                    ": a fault in Moontide; nothing is stored",
                    files->base.identity, files->given.batch_id, files->rows_expected,
                    files->given.rows, footers);
-}
-
-static enum mt_status rename_file(const struct files_sink *files, const struct files_data *data,
-                                  const char *path, struct mt_error *err)
-{
-    int error = mt_step_fails("file.rename", files->given.batch_id);
-    if (!error && rename(data->temporary, path) != 0)
-        error = errno;
-    if (error)
-        return files_fail(err, error, "renaming to", path);
-    mt_step("file.rename", files->given.batch_id);
-    return MT_OK;
-}
-
-static enum mt_status rename_files(const struct files_sink *files, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t i = 0; status == MT_OK && i < files->n_files; i++) {
-        char *path = mt_format("%s/%s", files->base.path, files->files[i].name);
-        status = rename_file(files, &files->files[i], path, err);
-        free(path);
-    }
-    return status;
-}
-
-/* The folder of name and those between it and the table, from below; what `before` (the
- * file synced last) shares with it is done already. */
-static enum mt_status sync_folders_of(const struct files_sink *files, const char *name,
-                                      const char *before, struct mt_error *err)
-{
-    char *folder = mt_strdup(name);
-    enum mt_status status = MT_OK;
-    for (char *slash; status == MT_OK && (slash = strrchr(folder, '/'));) {
-        slash[1] = '\0';
-        bool done = before && strncmp(before, folder, strlen(folder)) == 0;
-        *slash = '\0';
-        char *path = mt_format("%s/%s", files->base.path, folder);
-        if (!done)
-            status = files_sync_folder(path, files->given.batch_id, err);
-        free(path);
-    }
-    free(folder);
-    return status;
-}
-
-/* Every folder that a rename touched, those above it up to the table, and the table. */
-static enum mt_status sync_folders(const struct files_sink *files, struct mt_error *err)
-{
-    enum mt_status status = MT_OK;
-    for (int64_t i = 0; status == MT_OK && i < files->n_files; i++)
-        status =
-            sync_folders_of(files, files->files[i].name, i ? files->files[i - 1].name : NULL, err);
-    return status == MT_OK ? files_sync_folder(files->base.path, files->given.batch_id, err)
-                           : status;
 }
 
 static void print_entries(struct files_sink *files, struct mt_buf *text)
@@ -138,9 +83,8 @@ static enum mt_status store(struct files_sink *files, struct mt_error *err)
         status = files_pending_put(&files->pending, &files->given, files->attempt, files->files,
                                    files->n_files, err);
     if (status == MT_OK)
-        status = rename_files(files, err);
-    if (status == MT_OK)
-        status = sync_folders(files, err);
+        status = files_rename(files->base.path, files->given.batch_id, files->files, files->n_files,
+                              err);
     if (status == MT_OK)
         status = append_entry(files, err);
     if (status == MT_OK)

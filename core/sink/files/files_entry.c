@@ -32,9 +32,8 @@ static bool is_path_char(uint8_t c)
            (c && strchr("_-!.~'()*/:@&=+$,;", c));
 }
 
-void files_uri(const char *path, struct mt_buf *buf)
+void files_uri_path(const char *path, struct mt_buf *buf)
 {
-    mt_buf_adds(buf, "file://");
     for (const uint8_t *p = (const uint8_t *)path; *p;) {
         int n = *p < 0xc0 ? 1 : *p < 0xe0 ? 2 : *p < 0xf0 ? 3 : 4;
         uint32_t c = n == 1 ? *p : *p & (0xffu >> (n + 1));
@@ -62,16 +61,16 @@ void files_escape(const char *text, size_t len, struct mt_buf *buf)
 
 /* ---- out */
 
-static void print_ours(const struct files_entry *entry, struct mt_buf *buf)
+void files_marker_print(const char *query, const char *sink, const struct mt_sink_record *record,
+                        struct mt_buf *buf)
 {
-    const struct mt_sink_record *record = &entry->record;
-    mt_buf_adds(buf, ",\"moontide\":{\"query\":");
-    mt_buf_add_json(buf, entry->query, strlen(entry->query));
+    mt_buf_adds(buf, "\"query\":");
+    mt_buf_add_json(buf, query, strlen(query));
     mt_buf_adds(buf, ",\"sink\":");
-    mt_buf_add_json(buf, entry->sink, strlen(entry->sink));
+    mt_buf_add_json(buf, sink, strlen(sink));
     mt_buf_addf(buf,
                 ",\"batch\":%" PRId64 ",\"digest\":\"%s\",\"rows\":%" PRId64
-                ",\"fingerprint\":\"%016" PRIx64 "\",\"bundle\":\"%s\"}",
+                ",\"fingerprint\":\"%016" PRIx64 "\",\"bundle\":\"%s\"",
                 record->batch_id, record->digest, record->rows, record->fingerprint,
                 record->bundle);
 }
@@ -79,15 +78,19 @@ static void print_ours(const struct files_entry *entry, struct mt_buf *buf)
 void files_entry_print(const struct files_entry *entry, struct mt_buf *buf)
 {
     struct mt_buf uri = {0};
-    files_uri(entry->path, &uri);
+    mt_buf_adds(&uri, "file://");
+    files_uri_path(entry->path, &uri);
     mt_buf_adds(buf, "{\"path\":");
     mt_buf_add_json(buf, uri.data, uri.len);
     mt_buf_addf(buf,
                 ",\"size\":%" PRId64 ",\"isDir\":false,\"modificationTime\":%" PRId64
                 ",\"blockReplication\":1,\"blockSize\":%d,\"action\":\"add\"",
                 entry->size, entry->mtime_ms, SPARK_BLOCK_BYTES);
-    if (entry->ours)
-        print_ours(entry, buf);
+    if (entry->ours) {
+        mt_buf_adds(buf, ",\"moontide\":{");
+        files_marker_print(entry->query, entry->sink, &entry->record, buf);
+        mt_buf_adds(buf, "}");
+    }
     mt_buf_adds(buf, "}");
     mt_buf_free(&uri);
 }
@@ -129,27 +132,32 @@ static bool get_fingerprint(const json_t *object, uint64_t *value)
     return end == text + 16;
 }
 
+const char *files_marker_parse(const json_t *marker, char **query, char **sink,
+                               struct mt_sink_record *record)
+{
+    if (!get_new_text(marker, "query", query))
+        return "moontide.query";
+    if (!get_new_text(marker, "sink", sink))
+        return "moontide.sink";
+    if (!get_int(marker, "batch", &record->batch_id))
+        return "moontide.batch";
+    if (!get_text(marker, "digest", record->digest, sizeof record->digest))
+        return "moontide.digest";
+    if (!get_int(marker, "rows", &record->rows))
+        return "moontide.rows";
+    if (!get_fingerprint(marker, &record->fingerprint))
+        return "moontide.fingerprint";
+    if (!get_text(marker, "bundle", record->bundle, sizeof record->bundle))
+        return "moontide.bundle";
+    return NULL;
+}
+
 /* Name of the field at fault, or NULL. */
 static const char *parse_ours(const json_t *ours, struct files_entry *entry)
 {
-    struct mt_sink_record *record = &entry->record;
-    record->bytes = entry->size;
+    entry->record.bytes = entry->size;
     entry->ours = true;
-    if (!get_new_text(ours, "query", &entry->query))
-        return "moontide.query";
-    if (!get_new_text(ours, "sink", &entry->sink))
-        return "moontide.sink";
-    if (!get_int(ours, "batch", &record->batch_id))
-        return "moontide.batch";
-    if (!get_text(ours, "digest", record->digest, sizeof record->digest))
-        return "moontide.digest";
-    if (!get_int(ours, "rows", &record->rows))
-        return "moontide.rows";
-    if (!get_fingerprint(ours, &record->fingerprint))
-        return "moontide.fingerprint";
-    if (!get_text(ours, "bundle", record->bundle, sizeof record->bundle))
-        return "moontide.bundle";
-    return NULL;
+    return files_marker_parse(ours, &entry->query, &entry->sink, &entry->record);
 }
 
 static const char *parse_fields(const json_t *line, struct files_entry *entry)

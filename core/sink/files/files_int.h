@@ -9,6 +9,8 @@
  *   files_layout    which rows go into which folder
  *   files_spread    which of them into which file
  *   files_data      one file under a name that readers skip
+ *   files_rename    files get the names that readers see
+ *   files_sweep     what an attempt that died left in the folders
  *   files_pending   what an attempt is about to make visible
  *   files_log       _spark_metadata: the path's own sequence of entries
  *   files_entry     one line of it
@@ -71,7 +73,15 @@ void files_entry_print(const struct files_entry *entry, struct mt_buf *buf);
 enum mt_status files_entry_parse(const char *line, size_t len, struct files_entry *entry,
                                  struct mt_error *err);
 void files_entry_clear(struct files_entry *entry);
-void files_uri(const char *path, struct mt_buf *buf);
+/* The fields of a batch's marker, without braces; and back: *query and *sink are the caller's.
+ * Returns the name of the field at fault, or NULL. */
+void files_marker_print(const char *query, const char *sink, const struct mt_sink_record *record,
+                        struct mt_buf *buf);
+struct json_t;
+const char *files_marker_parse(const struct json_t *marker, char **query, char **sink,
+                               struct mt_sink_record *record);
+/* A path as that of a URI. */
+void files_uri_path(const char *path, struct mt_buf *buf);
 /* A part of a file name, escaped as Spark does for col=value folders. */
 void files_escape(const char *text, size_t len, struct mt_buf *buf);
 
@@ -97,9 +107,8 @@ enum mt_status files_log_refresh(struct files_log *log, struct mt_error *err);
  * in front. *lost: meanwhile another process stored this batch or a later one. */
 enum mt_status files_log_append(struct files_log *log, const struct mt_sink_record *record,
                                 const struct mt_buf *text, bool *lost, struct mt_error *err);
-/* Whether a line of the log contains word. */
-enum mt_status files_log_mentions(const struct files_log *log, const char *word, bool *found,
-                                  struct mt_error *err);
+/* Whether a line of the log contains word: a files_logged_fn. */
+enum mt_status files_logged(void *log, const char *word, bool *found, struct mt_error *err);
 /* The name that temporary entries of ours have. Caller frees. */
 char *files_log_temporary(const struct files_log *log);
 
@@ -191,13 +200,37 @@ enum mt_status files_data_measure(const struct files_data_settings *settings,
                                   int64_t n, int64_t *bytes, struct mt_error *err);
 void files_data_clear(struct files_data *data);
 
+/* ---- rename */
+
+/* Gives n files their names, and makes these durable, with the table's folder. */
+enum mt_status files_rename(const char *table, int64_t batch, const struct files_data *files,
+                            int64_t n, struct mt_error *err);
+
+/* ---- sweep */
+
+/* Refuses a sink's name that is too long for hidden files' names in a table's log. */
+enum mt_status files_check_name(const struct mt_sink *sink, struct mt_error *err);
+enum { FILES_TAG = 17 };
+/* What temporary files of this query and sink have in their names. */
+void files_tag_of(const char *query, const char *sink, char tag[FILES_TAG]);
+/* Deletes those, in whatever folder of the table. */
+enum mt_status files_sweep(const char *table, const char *tag, struct mt_error *err);
+/* Whether the table's folders hold files that readers see. */
+enum mt_status files_find_data(const char *table, bool *found, struct mt_error *err);
+
 /* ---- pending: the list of what an attempt is about to make visible */
 
 struct files_pending {
     char *path; /* the list's own */
     int fd;     /* locked while an attempt is alive; -1 */
 };
-void files_pending_init(struct files_pending *pending, const struct files_log *log);
+/* Whether a table's log names files of this attempt. */
+typedef enum mt_status (*files_logged_fn)(void *ctx, const char *attempt, bool *logged,
+                                          struct mt_error *err);
+/* A hidden file's name in folder, of this query and sink alone. Caller frees. */
+char *files_own_name(const char *folder, const char *query, const char *sink, const char *what);
+void files_pending_init(struct files_pending *pending, const char *folder, const char *query,
+                        const char *sink);
 void files_pending_deinit(struct files_pending *pending);
 /* Durable on return, and locked until files_pending_remove or the process's end. */
 enum mt_status files_pending_put(struct files_pending *pending, const struct mt_sink_record *record,
@@ -208,8 +241,8 @@ void files_pending_release(struct files_pending *pending);
 enum mt_status files_pending_remove(struct files_pending *pending, struct mt_error *err);
 /* Deletes the files of a list that nobody holds, unless the log has them, then the
  * list. FATAL when another process holds it. */
-enum mt_status files_pending_settle(struct files_pending *pending, const struct files_log *log,
-                                    const char *table, struct mt_error *err);
+enum mt_status files_pending_settle(struct files_pending *pending, const char *table,
+                                    files_logged_fn is_logged, void *ctx, struct mt_error *err);
 
 /* ---- the sink */
 
@@ -228,7 +261,7 @@ struct files_sink {
     /* of the query that recover named */
     struct files_log log;
     struct files_pending pending;
-    char tag[17];         /* of its temporary files */
+    char tag[FILES_TAG];  /* of its temporary files */
     bool log_folder_made; /* and durable, by this run */
 
     /* the attempt that begin started */

@@ -59,11 +59,7 @@ static char *name_of(const struct files_log *log, struct number number)
 
 char *files_log_temporary(const struct files_log *log)
 {
-    struct mt_buf sink = {0};
-    files_escape(log->sink, strlen(log->sink), &sink);
-    char *name = mt_format("%s/.mt-%s-%s.entry.tmp", log->dir, log->query, sink.data);
-    mt_buf_free(&sink);
-    return name;
+    return files_own_name(log->dir, log->query, log->sink, "entry.tmp");
 }
 
 /* ---- which numbers there are */
@@ -321,8 +317,7 @@ static enum mt_status search_line(void *ctx, const char *line, size_t len, struc
     return MT_OK;
 }
 
-enum mt_status files_log_mentions(const struct files_log *log, const char *word, bool *found,
-                                  struct mt_error *err)
+enum mt_status files_logged(void *log, const char *word, bool *found, struct mt_error *err)
 {
     struct search search = {.word = word};
     enum mt_status status = read_all(log, search_line, &search, err);

@@ -25,13 +25,20 @@
 #include "base/step.h"
 #include "sink/files/files_int.h"
 
-void files_pending_init(struct files_pending *pending, const struct files_log *log)
+char *files_own_name(const char *folder, const char *query, const char *sink, const char *what)
 {
-    struct mt_buf sink = {0};
-    files_escape(log->sink, strlen(log->sink), &sink);
-    pending->path = mt_format("%s/.mt-%s-%s.pending", log->dir, log->query, sink.data);
+    struct mt_buf escaped = {0};
+    files_escape(sink, strlen(sink), &escaped);
+    char *name = mt_format("%s/.mt-%s-%s.%s", folder, query, escaped.data, what);
+    mt_buf_free(&escaped);
+    return name;
+}
+
+void files_pending_init(struct files_pending *pending, const char *folder, const char *query,
+                        const char *sink)
+{
+    pending->path = files_own_name(folder, query, sink, "pending");
     pending->fd = -1;
-    mt_buf_free(&sink);
 }
 
 void files_pending_release(struct files_pending *pending)
@@ -170,16 +177,15 @@ static json_t *read_list(int fd)
     return NULL;
 }
 
-static enum mt_status settle_list(const struct files_pending *pending, int fd,
-                                  const struct files_log *log, const char *table,
-                                  struct mt_error *err)
+static enum mt_status settle_list(const struct files_pending *pending, int fd, const char *table,
+                                  files_logged_fn is_logged, void *ctx, struct mt_error *err)
 {
     json_t *list = read_list(fd);
     enum mt_status status = MT_OK;
     if (list) {
         bool logged = false;
         const char *attempt = json_string_value(json_object_get(list, "attempt"));
-        status = files_log_mentions(log, attempt, &logged, err);
+        status = is_logged(ctx, attempt, &logged, err);
         if (status == MT_OK && !logged)
             status = delete_files(list, table, err);
         json_decref(list);
@@ -187,15 +193,15 @@ static enum mt_status settle_list(const struct files_pending *pending, int fd,
     return status == MT_OK ? files_unlink(pending->path, err) : status;
 }
 
-enum mt_status files_pending_settle(struct files_pending *pending, const struct files_log *log,
-                                    const char *table, struct mt_error *err)
+enum mt_status files_pending_settle(struct files_pending *pending, const char *table,
+                                    files_logged_fn is_logged, void *ctx, struct mt_error *err)
 {
     int fd = open(pending->path, O_RDWR | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT ? MT_OK : files_fail(err, errno, "opening", pending->path);
     enum mt_status status;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        status = settle_list(pending, fd, log, table, err);
+        status = settle_list(pending, fd, table, is_logged, ctx, err);
     else if (errno == EWOULDBLOCK)
         status = fail_two(pending, err);
     else

@@ -5,11 +5,8 @@
  * Leftovers of this query are known by name, never by age: the pending list names the
  * files that may have got their names, the tag in temporary names the rest. Another
  * query may be in the middle of a batch in the same folders. */
-#include <dirent.h>
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "sink/files/files_int.h"
 
@@ -23,68 +20,14 @@ void files_forget_query(struct files_sink *files)
 
 void files_set_query(struct files_sink *files, const char *query_id)
 {
-    char hex[65];
-    char *name = mt_format("%s %s", query_id, files->base.marker_identity);
-    mt_sha256_hex(name, strlen(name), hex);
-    free(name);
-    memcpy(files->tag, hex, 16);
-    files->tag[16] = '\0';
+    const char *sink = files->base.marker_identity;
+    files_tag_of(query_id, sink, files->tag);
     files_forget_query(files);
-    files_log_init(&files->log, files->base.path, query_id, files->base.marker_identity);
-    files_pending_init(&files->pending, &files->log);
-}
-
-/* ---- walking through a table */
-
-typedef bool (*visit_fn)(void *ctx, const char *path, const char *name);
-
-static bool is_folder(const char *path, const struct dirent *entry)
-{
-    struct stat info;
-    if (entry->d_type != DT_UNKNOWN)
-        return entry->d_type == DT_DIR;
-    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-/* MT_RETRY: visit wants no more. */
-static enum mt_status walk(const char *folder, visit_fn visit, void *ctx, struct mt_error *err)
-{
-    DIR *dir = opendir(folder);
-    if (!dir)
-        return errno == ENOENT ? MT_OK : files_fail(err, errno, "listing", folder);
-    enum mt_status status = MT_OK;
-    for (struct dirent *entry; status == MT_OK && (errno = 0, entry = readdir(dir));) {
-        char *path = mt_format("%s/%s", folder, entry->d_name);
-        if (!is_folder(path, entry))
-            status = visit(ctx, path, entry->d_name) ? MT_OK : MT_RETRY;
-        else if (strchr(entry->d_name, '='))
-            status = walk(path, visit, ctx, err);
-        free(path);
-        errno = 0;
-    }
-    if (status == MT_OK && errno)
-        status = files_fail(err, errno, "listing", folder);
-    closedir(dir);
-    return status;
-}
-
-/* Every file in the table's folder and those under it named column=value. visit gets the
- * path and its last part; it returns false to stop. */
-static enum mt_status walk_table(const char *table, visit_fn visit, void *ctx, struct mt_error *err)
-{
-    enum mt_status status = walk(table, visit, ctx, err);
-    return status == MT_RETRY ? MT_OK : status;
+    files_log_init(&files->log, files->base.path, query_id, sink);
+    files_pending_init(&files->pending, files->log.dir, query_id, sink);
 }
 
 /* ---- strangers */
-
-static bool find_data(void *ctx, const char *path, const char *name)
-{
-    (void)path;
-    bool *found = ctx;
-    *found = name[0] != '.' && name[0] != '_';
-    return !*found;
-}
 
 /* What is in the path that this query did not put there, in words; *words NULL: nothing. */
 static enum mt_status find_stranger(const struct files_sink *files, char **words,
@@ -98,7 +41,7 @@ static enum mt_status find_stranger(const struct files_sink *files, char **words
     }
     if (files->log.last >= 0)
         return MT_OK;
-    enum mt_status status = walk_table(files->base.path, find_data, &data, err);
+    enum mt_status status = files_find_data(files->base.path, &data, err);
     if (data)
         *words = mt_strdup("files and no log: readers of the log that is begun there now will not "
                            "see them");
@@ -127,31 +70,11 @@ static enum mt_status check_strangers(const struct files_sink *files, struct mt_
 
 /* ---- leftovers */
 
-struct sweep {
-    char ending[32]; /* ".<tag>.tmp" */
-    struct mt_error *err;
-    enum mt_status status;
-};
-
-static bool sweep_file(void *ctx, const char *path, const char *name)
-{
-    struct sweep *sweep = ctx;
-    size_t len = strlen(name), end = strlen(sweep->ending);
-    if (len > end && strncmp(name, ".part-", 6) == 0 &&
-        strcmp(name + len - end, sweep->ending) == 0)
-        sweep->status = files_unlink(path, sweep->err);
-    return sweep->status == MT_OK;
-}
-
 /* Temporary files of an earlier run of this query, in whatever folder. */
 static enum mt_status sweep_table(const struct files_sink *files, struct mt_error *err)
 {
-    struct sweep sweep = {.err = err};
-    snprintf(sweep.ending, sizeof sweep.ending, ".%s.tmp", files->tag);
-    enum mt_status status = walk_table(files->base.path, sweep_file, &sweep, err);
+    enum mt_status status = files_sweep(files->base.path, files->tag, err);
     char *entry = files_log_temporary(&files->log);
-    if (status == MT_OK)
-        status = sweep.status;
     if (status == MT_OK)
         status = files_unlink(entry, err);
     free(entry);
@@ -165,7 +88,7 @@ enum mt_status files_recover(struct mt_sink *sink, const char *query_id, struct 
     files_set_query(files, query_id);
     enum mt_status status = files_log_refresh(&files->log, err);
     if (status == MT_OK)
-        status = files_pending_settle(&files->pending, &files->log, sink->path, err);
+        status = files_pending_settle(&files->pending, sink->path, files_logged, &files->log, err);
     if (status == MT_OK && !files->log.holds)
         status = check_strangers(files, err);
     if (status == MT_OK)

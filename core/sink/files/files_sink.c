@@ -22,8 +22,6 @@
 
 #include "sink/files/files_int.h"
 
-enum { LONGEST_NAME = 180 }; /* bytes of a sink's name: file names have 255 */
-
 /* ---- open, close */
 
 static int write_nowhere(void *ctx, const void *bytes, size_t len)
@@ -47,26 +45,12 @@ static enum mt_status try_encoder(struct files_sink *files, struct mt_error *err
     return status;
 }
 
-/* The name is a part of hidden files' names in the table's log. */
-static enum mt_status check_name(const struct mt_sink *sink, struct mt_error *err)
-{
-    struct mt_buf escaped = {0};
-    files_escape(sink->marker_identity, strlen(sink->marker_identity), &escaped);
-    size_t len = escaped.len;
-    mt_buf_free(&escaped);
-    if (len <= LONGEST_NAME)
-        return MT_OK;
-    return mt_fail(err, MT_FATAL, MT_CLASS_JOB,
-                   "the sink's name has %zu bytes (escaped as in a file's name) and may have %d",
-                   len, LONGEST_NAME);
-}
-
 enum mt_status files_open(struct mt_sink *sink, struct mt_error *err)
 {
     struct files_sink *files = (struct files_sink *)sink;
     files->pending.fd = -1;
     files->format = files_format_of(sink->type->name);
-    enum mt_status status = check_name(sink, err);
+    enum mt_status status = files_check_name(sink, err);
     if (status == MT_OK)
         status = files_layout_init(&files->layout, sink, err);
     if (status != MT_OK)
@@ -158,7 +142,7 @@ enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_batch *bat
         files_set_query(files, batch->query_id);
     enum mt_status status = files_log_refresh(&files->log, err);
     if (status == MT_OK)
-        status = files_pending_settle(&files->pending, &files->log, sink->path, err);
+        status = files_pending_settle(&files->pending, sink->path, files_logged, &files->log, err);
     if (status == MT_OK)
         status = answer(files, batch, out, record, err);
     if (status != MT_OK || *out != MT_SINK_NEW)
@@ -285,7 +269,8 @@ static enum mt_status clear_up(struct files_sink *files, struct mt_error *err)
     files_pending_release(&files->pending);
     status = files_log_refresh(&files->log, err);
     if (status == MT_OK)
-        status = files_pending_settle(&files->pending, &files->log, files->base.path, err);
+        status =
+            files_pending_settle(&files->pending, files->base.path, files_logged, &files->log, err);
     return status;
 }
 
