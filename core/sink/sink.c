@@ -16,6 +16,7 @@
 const struct mt_sink_type *const mt_sink_types[] = {
     &sink_parquet,                                                /* files/, as the next four */
     &sink_orc,     &sink_json, &sink_csv, &sink_text, &sink_odbc, /* odbc/ */
+    &sink_delta,                                                  /* delta/ */
     &sink_kafka,                                                  /* kafka/ */
     &sink_console,                                                /* at least once, like the rest */
     &sink_memory,                                                 /* tables of this process */
@@ -24,7 +25,7 @@ const struct mt_sink_type *const mt_sink_types[] = {
 };
 
 /* What Spark writes to and Moontide does not, yet. */
-static const char *const formats_not_yet[] = {"delta", "foreach", NULL};
+static const char *const formats_not_yet[] = {"foreach", NULL};
 
 const struct mt_sink_type *mt_sink_type_of(const char *name)
 {

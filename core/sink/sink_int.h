@@ -6,8 +6,8 @@
 
 #include "sink/sink.h"
 
-extern const struct mt_sink_type sink_console, sink_csv, sink_json, sink_kafka, sink_memory,
-    sink_noop, sink_odbc, sink_orc, sink_parquet, sink_text;
+extern const struct mt_sink_type sink_console, sink_csv, sink_delta, sink_json, sink_kafka,
+    sink_memory, sink_noop, sink_odbc, sink_orc, sink_parquet, sink_text;
 
 /* What a destination will say of batch, before any row of it is stored (rows 0). */
 struct mt_sink_record sink_record_of(const struct mt_sink_batch *batch);

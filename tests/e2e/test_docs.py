@@ -6,10 +6,11 @@ import json
 import os
 import re
 import subprocess
-from datetime import datetime, timezone
+from datetime import date, datetime, timezone
 from decimal import Decimal
 
 import pytest
+from deltalake import DeltaTable
 
 from harness import JOB, MOONTIDE, ROOT, Kafka, lua, read_table, rows_of
 
@@ -211,6 +212,13 @@ def sees_files_of_text(work, done):
         "order_id,event,amount,ts", "1,purchase,19.9,2026-11-29T23:59:59.000Z"]
 
 
+def sees_a_delta_table(work, done):
+    table = DeltaTable(str(work.out))
+    assert table.metadata().partition_columns == ["day"]
+    assert rows_of(table.to_pyarrow_table(), "order_id", "day") == [
+        (None, None), (1, date(2026, 11, 29)), (2, date(2026, 11, 29)), (3, date(2026, 11, 30)), (4, date(2026, 11, 30))]
+
+
 def sees_nested_rows(work, done):
     items = [{"sku": "a", "price": Decimal("9.50")}, {"sku": "b", "price": Decimal("20.00")}]
     assert read_table(work.out).sort_by("id").to_pylist() == [
@@ -238,6 +246,7 @@ EXPECTED = {
     "examples/count_per_user.lua": sees_text(("u1", "1"), ("u15", "1"), ("u2", "1"), ("u1", "2")),
     "examples/console.lua": sees_text(*((n, "NULL", m["value"]) for n, m in zip("01230", ORDERS))),
     "examples/decimals.lua": sees_text(("1", "16.72", "3.18"), ("4", "4.20", "0.80")),
+    "examples/delta_table.lua": sees_a_delta_table,
     "examples/exact_money.lua": sees_exact_money,
     "examples/files_of_text.lua": sees_files_of_text,
     "examples/filter_by_text.lua": sees_text(("u15", "view")),
@@ -369,7 +378,7 @@ def sinks():
     return re.findall(r'^## writeStream:format "(\w+)"$', page("docs/options.md"), re.M)
 
 
-NEEDED = {**dict.fromkeys(("parquet", "orc", "json", "csv", "text"), {"path": "out"}),
+NEEDED = {**dict.fromkeys(("parquet", "orc", "json", "csv", "text", "delta"), {"path": "out"}),
           "odbc": {"connection": "Driver=SQLite3;Database=test.db", "table": "orders"},
           "kafka": {"kafka.bootstrap.servers": "localhost:9", "topic": "orders"}}
 

@@ -143,7 +143,27 @@ static const char *const file_fails[] = {
     "file.open=24", "file.write=5", "file.write", "file.fsync=5",  "file.folder", "file.pending",
     "file.rename",  "file.log",     "file.link",  "file.logged=5", NULL};
 
+static const char *const delta_steps[] = {"file.write", "file.fsync", "file.pending",
+                                          "file.rename", "delta.log", "delta.link",
+                                          "delta.done", NULL};
+static const char *const delta_fails[] = {
+    "file.open=24", "file.write=5", "file.write", "file.fsync=5", "file.folder",
+    "file.pending", "file.rename", "delta.log", "delta.link", "delta.linked=5", NULL};
+
 static const struct subject known[] = {
+    {.label = "delta",
+     .make = make_one,
+     .format = "delta",
+     .held = held_by_a_table,
+     .steps = delta_steps,
+     .fails = delta_fails},
+    {.label = "delta by kind",
+     .make = make_one,
+     .format = "delta",
+     .partition_by = "kind",
+     .held = held_by_a_table,
+     .steps = delta_steps,
+     .fails = delta_fails},
     {.label = "parquet",
      .make = make_one,
      .format = "parquet",

@@ -1,20 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a table as others do: by its _spark_metadata log and by listing its folders.
+"""Reads a table as others do: by its log (_spark_metadata, or Delta's) and by listing its folders.
 Answers questions, one a line, until its input ends; an answer ends with a line NUL.
 
   ids TABLE    the ids it holds ("0-9,12"), or what is wrong with it
   rows TABLE   every row as JSON, ordered by the first column, null apart from empty
+  delta TABLE  every row of a Delta table as JSON, ordered by id
   log TABLE    the log's lines from 0 on, as readers of Spark's format resolve them
   meta FILE    the footer's key-value pairs that begin with "moontide."
 """
 import base64
 import datetime
 import decimal
+import glob
 import json
 import os
+import re
 import sys
 import urllib.parse
 
+import deltalake
 import pyarrow.csv
 import pyarrow.dataset
 import pyarrow.json
@@ -38,7 +42,14 @@ def log_lines(table):
     return lines
 
 
+def is_delta(table):
+    return os.path.isdir(os.path.join(table, "_delta_log"))
+
+
 def logged_files(table):
+    if is_delta(table):
+        yield from deltalake.DeltaTable(table).file_uris() if glob.glob(f"{table}/_delta_log/*.json") else []
+        return
     for line in log_lines(table):
         url = urllib.parse.urlsplit(line["path"])
         path = urllib.parse.unquote(url.path)
@@ -66,6 +77,9 @@ def ids_of(path):
 
 
 def ids_by_log(table):
+    if is_delta(table):
+        files = list(logged_files(table))
+        return sorted(deltalake.DeltaTable(table).to_pyarrow_table(columns=["id"])["id"].to_pylist()) if files else []
     return sorted(i for path in logged_files(table) for i in ids_of(path))
 
 
@@ -85,6 +99,9 @@ def strays(table):
             path = os.path.join(folder, name)
             if folder.endswith("/_spark_metadata"):
                 if not name.removesuffix(".compact").isdigit():
+                    yield path
+            elif folder.endswith("/_delta_log"):
+                if not re.fullmatch(r"\d{20}\.json", name):
                     yield path
             elif path not in known:
                 yield path
@@ -136,6 +153,9 @@ def answer(what, place):
         return [check(place)]
     if what == "rows":
         return rows(place)
+    if what == "delta":
+        data = deltalake.DeltaTable(place).to_pyarrow_table().sort_by("id").to_pylist()
+        return [json.dumps(plain(dict(sorted(row.items()))), ensure_ascii=False) for row in data]
     if what == "log":
         return map(json.dumps, log_lines(place))
     pairs = pyarrow.parquet.ParquetFile(place).metadata.metadata

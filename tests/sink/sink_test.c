@@ -29,13 +29,13 @@ static void a_format_is_known_suggested_or_not_here_yet(void **state)
 {
     (void)state;
     assert_refused(&(struct setup){.format = "parkuet"}, "a INT", "did you mean \"parquet\"?", "");
-    assert_refused(&(struct setup){.format = "delta"}, "a INT", "known in Spark, not here yet", "");
+    assert_refused(&(struct setup){.format = "foreach"}, "a INT", "known in Spark, not here yet", "");
     assert_refused(&(struct setup){.format = "avro"}, "a INT", "use parquet", "");
     assert_refused(&(struct setup){.format = "xyzzy"}, "a INT",
                    "there are: parquet, orc, json, csv, text", "");
     assert_ptr_equal(mt_sink_type_of("PARQUET"), mt_sink_type_of("parquet"));
     assert_ptr_equal(mt_sink_type_of("jdbc"), mt_sink_type_of("odbc"));
-    assert_null(mt_sink_type_of("delta"));
+    assert_null(mt_sink_type_of("foreach"));
 }
 
 static void mistakes_in_options_name_the_option(void **state)

@@ -7,6 +7,7 @@
  * an earlier run of the same query dropped, wherever it lies, and leaves alone what
  * another live query is writing in the same folder. */
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -152,4 +153,19 @@ void files_data_clear(struct files_data *data)
     free(data->name);
     free(data->temporary);
     *data = (struct files_data){0};
+}
+
+void files_provenance_add(struct mt_pairs *pairs, const struct mt_sink_batch *batch)
+{
+    char id[24];
+    snprintf(id, sizeof id, "%" PRId64, batch->batch_id);
+    const char *const facts[][2] = {
+        {"moontide.version", batch->version},  {"moontide.query_id", batch->query_id},
+        {"moontide.query", batch->query_name}, {"moontide.batch_id", id},
+        {"moontide.offsets", batch->offsets},  {"moontide.bundle", batch->bundle},
+        {"moontide.digest", batch->digest},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (facts[i][1])
+            mt_pairs_add(pairs, facts[i][0], facts[i][1]);
 }

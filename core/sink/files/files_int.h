@@ -199,6 +199,8 @@ enum mt_status files_data_measure(const struct files_data_settings *settings,
                                   const struct mt_batch *batch, const struct files_group *group,
                                   int64_t n, int64_t *bytes, struct mt_error *err);
 void files_data_clear(struct files_data *data);
+/* What a footer says of the batch that its rows came with. */
+void files_provenance_add(struct mt_pairs *pairs, const struct mt_sink_batch *batch);
 
 /* ---- rename */
 

@@ -117,21 +117,6 @@ static enum mt_status answer(struct files_sink *files, const struct mt_sink_batc
     return answer_conflict(files, batch, err);
 }
 
-static void add_provenance(struct files_sink *files, const struct mt_sink_batch *batch)
-{
-    char id[24];
-    snprintf(id, sizeof id, "%" PRId64, batch->batch_id);
-    const char *const pairs[][2] = {
-        {"moontide.version", batch->version},  {"moontide.query_id", batch->query_id},
-        {"moontide.query", batch->query_name}, {"moontide.batch_id", id},
-        {"moontide.offsets", batch->offsets},  {"moontide.bundle", batch->bundle},
-        {"moontide.digest", batch->digest},
-    };
-    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
-        if (pairs[i][1])
-            mt_pairs_add(&files->provenance, pairs[i][0], pairs[i][1]);
-}
-
 enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_batch *batch,
                            enum mt_sink_answer *out, struct mt_sink_record *record,
                            struct mt_error *err)
@@ -153,7 +138,7 @@ enum mt_status files_begin(struct mt_sink *sink, const struct mt_sink_batch *bat
     files->planned_ms = batch->planned_us / 1000;
     files->row_bytes = 0;
     mt_uuid(files->attempt);
-    add_provenance(files, batch);
+    files_provenance_add(&files->provenance, batch);
     return MT_OK;
 }
 

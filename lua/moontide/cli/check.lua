@@ -63,7 +63,7 @@ local function warnings_of(plan, sink)
   local list = json.array {}
   local often = plan.trigger.kind == "default"
     or plan.trigger.kind == "processingTime" and plan.trigger.interval_ms < 10000
-  if sink.exactlyOnce and sink.format == "parquet" and often then
+  if sink.exactlyOnce and (sink.format == "parquet" or sink.format == "delta") and often then
     list[#list + 1] = "a batch starts more often than every 10 seconds: that makes many small files"
   end
   if sink.exactlyOnce == false then
