@@ -379,9 +379,10 @@ def without(steps, *rooms):
 
 ALL_STEPS = named("mt_step", "mt_store_write")
 # A batch goes by those of its own sink. Here: of files.
-KILL_STEPS = without(ALL_STEPS, "kafka", "odbc")
-KAFKA_KILL_STEPS = without(ALL_STEPS, "file", "odbc")
-FAIL_STEPS = without(named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync"), "kafka", "odbc")
+KILL_STEPS = without(ALL_STEPS, "kafka", "odbc", "delta")
+KAFKA_KILL_STEPS = without(ALL_STEPS, "file", "odbc", "delta")
+FAIL_STEPS = without(named("mt_step_fails", "mt_store_write", "files_out_open", "files_out_sync"),
+                     "kafka", "odbc", "delta")
 # Steps of a new checkpoint, not of a batch.
 ONCE_STEPS = {s for s in ALL_STEPS
               if s.startswith("start.") or s in ("store.first", "store.meta", "store.built", "store.renamed")}

@@ -133,8 +133,12 @@ local function call(chunk)
     local function keep(...) values = { n = select("#", ...), ... } end
     keep(chunk())
     for i = 1, values.n do shown[i] = M.show(values[i]) end
-  end, function(e) failed = script.words(e):gsub("\nstack traceback:\n.*$", "") end)
-  return not ok and (failed or "an error that cannot be printed") or nil, values, shown
+  end, function(e)
+    -- The handler of an error in a handler is sometimes the same one, sometimes none.
+    local told, words = pcall(script.words, e)
+    failed = told and words:gsub("\nstack traceback:\n.*$", "") or "an error that cannot be printed"
+  end)
+  return not ok and failed or nil, values, shown
 end
 
 ---@class mt.Session
