@@ -137,21 +137,24 @@ static int64_t asked_end(const struct kafka *k, const struct kafka_partition *p)
     return p->latest;
 }
 
-/* The log's end as the broker told it with the records, without being asked. */
+/* The end that was asked for last, a few seconds ago at most. Of committed records it is the only
+ * one: with them comes the log's end, behind open transactions too. */
+static int64_t stable_end(const struct kafka *k, const struct kafka_partition *p)
+{
+    (void)k;
+    return p->latest > p->next ? p->latest : p->next;
+}
+
+/* The log's end as the broker told it with the records, without being asked; before any came, the
+ * one that was asked for. */
 static int64_t heard_end(const struct kafka *k, const struct kafka_partition *p)
 {
     int64_t low, high;
     rd_kafka_resp_err_t problem =
         rd_kafka_get_watermark_offsets(k->data, p->topic->name, p->id, &low, &high);
-    return !problem && high > p->next ? high : p->next;
-}
-
-/* Of committed records: with them comes only the log's end, behind open transactions too. So it is
- * the end that was asked for last, a few seconds ago at most. */
-static int64_t stable_end(const struct kafka *k, const struct kafka_partition *p)
-{
-    (void)k;
-    return p->latest > p->next ? p->latest : p->next;
+    if (problem || high < 0)
+        return stable_end(k, p);
+    return high > p->next ? high : p->next;
 }
 
 bool kafka_reads_committed(const struct kafka *k)
